@@ -1,0 +1,1 @@
+"""What computes tokens: synthetic, replayed from a recording, or a real model."""
