@@ -28,9 +28,10 @@ from scheduler_core.events import (
     SliceExpired,
     TokenSampled,
 )
-from scheduler_core.reasons import kept_and_lost, preemption_cause, request_in, skip_cause
+from scheduler_core.lookup import record_at, request_in
+from scheduler_core.reasons import kept_and_lost, preemption_cause, skip_cause
 from scheduler_core.request import FinishReason
-from scheduler_core.sentence import Sentence
+from scheduler_core.sentence import Sentence as Sentence
 from scheduler_core.trace import TickRecord, Trace
 from scheduler_core.words import are, bracketed_size, count, duration, moment, names, quoted, was
 
@@ -53,14 +54,9 @@ def narrate_tick(trace: Trace, tick: int) -> tuple[Sentence, ...]:
     return (replace(told[0], headline=True), *told[1:])
 
 
-def record_at(trace: Trace, tick: int) -> TickRecord:
-    """The record of a tick; raises IndexError with the bounds."""
-    if not 0 <= tick < len(trace.records):
-        raise IndexError(f"there is no tick {tick}; this run has ticks 0 to {len(trace.records) - 1}")
-    return trace.records[tick]
-
-
 def _is_told_elsewhere(event: Event, restored: set[str]) -> bool:
+    if isinstance(event, RequestFinished):
+        return event.reason is FinishReason.REJECTED
     if isinstance(event, PrefixCacheQueried):
         return event.hit_tokens == 0 or event.request_id in restored
     return isinstance(event, RequestAdmitted) and event.request_id in restored
@@ -135,7 +131,7 @@ def _queried(event: PrefixCacheQueried, trace: Trace) -> Sentence:
 def _admitted(event: RequestAdmitted) -> Sentence:
     need = f"It needs {count(event.blocks_needed, 'new block')}; {event.blocks_free:,} {was(event.blocks_free)} free"
     if event.blocks_promised:
-        need += f", {event.blocks_promised:,} of them promised to others"
+        need += f", {event.blocks_promised:,} {are(event.blocks_promised)} promised to running requests"
     lead = f"{event.request_id} came back to a lane." if event.resumed else f"{event.request_id} was admitted."
     return Sentence(lead, need + ".", "admitted", event.request_id)
 
@@ -207,7 +203,7 @@ def _finished(event: RequestFinished, trace: Trace, tick: int) -> Sentence:
     state = request_in(trace.records[tick], who)
     made = 0 if state is None else state.num_output_tokens
     if event.reason is FinishReason.REJECTED:
-        return Sentence(f"{who} was refused.", _sentence(event.message), "refused", who)
+        return Sentence(f"{who} is done with.", "It was refused.", "refused", who)
     if event.reason is FinishReason.ERROR:
         text = f"{_sentence(event.message)} It had generated {count(made, 'token')}.".lstrip()
         return Sentence(f"{who} failed.", text, "finished", who)

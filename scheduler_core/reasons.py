@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from scheduler_core.events import PreemptReason, RequestPreempted, RequestSkipped, SkipReason
-from scheduler_core.trace import RequestSnapshot, TickRecord, Trace
+from scheduler_core.lookup import request_before, request_in
+from scheduler_core.trace import Trace
 from scheduler_core.words import are, bracketed_size, count, was
 
 
@@ -83,23 +84,12 @@ def skip_cause(event: RequestSkipped) -> str:
 
 
 def memory_cause(n: Mapping[str, int]) -> str:
-    """Says "It needs 6 blocks; 14 are free, 9 of them promised to running requests: 5 are left."."""
+    """Says "It needs 6 blocks; 14 are free, 9 are promised to running requests: 5 are left."."""
     free, promised, watermark = n["blocks_free"], n.get("blocks_promised", 0), n.get("watermark", 0)
     text = f"It needs {count(n['blocks_needed'], 'block')}; {free:,} {are(free)} free"
     if promised:
-        text += f", {promised:,} of them promised to running requests"
+        text += f", {promised:,} {are(promised)} promised to running requests"
     if watermark:
-        text += f", {watermark:,} kept in reserve"
+        text += f", {watermark:,} {are(watermark)} kept in reserve"
     left = max(0, free - promised - watermark)
     return text + (f": {left:,} {are(left)} left." if promised or watermark else ".")
-
-
-def request_in(record: TickRecord, request_id: str) -> RequestSnapshot | None:
-    """The request as of the end of that tick; None if it was not there or the record keeps no snapshot."""
-    requests = record.snapshot.requests if record.snapshot else ()
-    return next((request for request in requests if request.id == request_id), None)
-
-
-def request_before(trace: Trace, tick: int, request_id: str) -> RequestSnapshot | None:
-    """The request as of the end of the tick before."""
-    return request_in(trace.records[tick - 1], request_id) if tick else None

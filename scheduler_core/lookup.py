@@ -1,0 +1,44 @@
+"""Finding things in a trace: a tick, a request at a tick, the settings of every tick."""
+
+from __future__ import annotations
+
+from scheduler_core.config import EngineConfig
+from scheduler_core.errors import TraceError
+from scheduler_core.events import ConfigChanged
+from scheduler_core.trace import RequestSnapshot, TickRecord, Trace
+
+
+def record_at(trace: Trace, tick: int) -> TickRecord:
+    """The record of a tick; raises IndexError with the bounds."""
+    if not 0 <= tick < len(trace.records):
+        raise IndexError(f"there is no tick {tick}; this run has ticks 0 to {len(trace.records) - 1}")
+    return trace.records[tick]
+
+
+def request_in(record: TickRecord, request_id: str) -> RequestSnapshot | None:
+    """The request as of the end of that tick; None if it was not there or the record keeps no snapshot."""
+    requests = record.snapshot.requests if record.snapshot else ()
+    return next((request for request in requests if request.id == request_id), None)
+
+
+def request_before(trace: Trace, tick: int, request_id: str) -> RequestSnapshot | None:
+    """The request as of the end of the tick before."""
+    return request_in(trace.records[tick - 1], request_id) if tick else None
+
+
+def configs(trace: Trace) -> list[EngineConfig]:
+    """The configuration in force in every tick."""
+    config, result = trace.config, []
+    for record in trace.records:
+        for event in record.events:
+            if isinstance(event, ConfigChanged):
+                new = {name: EngineConfig.parse_field(name, text) for name, _, text in event.changes}
+                config = config.replace(**new)
+        result.append(config)
+    return result
+
+
+def require_events(trace: Trace) -> None:
+    """Raises `TraceError` for a trace whose events were left out."""
+    if any(record.snapshot is None for record in trace.records):
+        raise TraceError('the trace keeps aggregates only (record="summary"); record it in full to see this')
