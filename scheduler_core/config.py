@@ -39,6 +39,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _OPTIONAL = ("chunk_size", "quantum")
 _FLAGS = ("enable_chunked_prefill", "cap_lone_request", "enable_prefix_caching", "priority_push_out")
 
+#: For forms that offer the settings: whole numbers with their bounds, words with their choices, switches.
+BOUNDS, CHOICES, FLAGS = _BOUNDS, _CHOICES, _FLAGS
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from scheduler_core import codec
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import TraceError
-from scheduler_core.events import Event
+from scheduler_core.events import ConfigChanged, Event
 from scheduler_core.output import SchedulerOutput
 from scheduler_core.request import FinishReason, RequestSpec, RequestStatus
 
@@ -101,14 +101,15 @@ class TickRecord:
 
     @property
     def is_idle(self) -> bool:
-        return not self.output.scheduled
+        return self.counts.scheduled_tokens == 0
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
     """What computed the tokens: `kind` is "synthetic", "replay" or "model"; `kv_bytes_per_token` sizes the copies.
 
-    `recorded_kind` is the kind of the run that a replay takes its tokens from, "" otherwise.
+    `recorded_kind` is the kind of the run that a replay takes its tokens from, "" otherwise; `eos_token_ids` end
+    a text.
     """
 
     kind: str
@@ -118,6 +119,7 @@ class Backend:
     weights_digest: str = ""
     kv_bytes_per_token: int = 0
     recorded_kind: str = ""
+    eos_token_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +151,8 @@ class Trace:
         changes: dict[str, Any] = {}
         for record in self.records[: tick + 1]:
             for event in record.events:
-                if type(event).__name__ == "ConfigChanged":
-                    changes |= {name: EngineConfig.parse_field(name, new) for name, _, new in event.changes}  # type: ignore[union-attr]
+                if isinstance(event, ConfigChanged):
+                    changes |= {name: EngineConfig.parse_field(name, new) for name, _, new in event.changes}
         return self.config.replace(**changes)
 
     def to_json(self) -> str:

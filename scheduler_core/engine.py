@@ -1,0 +1,338 @@
+"""Runs a workload tick by tick and records it: arrive, schedule, execute, commit, record."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from scheduler_core.backends.base import CopyError, ModelRunner
+from scheduler_core.backends.replay import ReplayRunner
+from scheduler_core.config import FIXED_FIELDS, EngineConfig
+from scheduler_core.cost_model import machine, tick_seconds
+from scheduler_core.errors import ConfigError, RequestError, TraceError
+from scheduler_core.events import (
+    BlockEvicted,
+    BlockPublished,
+    BlocksAllocated,
+    BlocksFreed,
+    ConfigChanged,
+    Event,
+    FaultInjected,
+    RequestFinished,
+    RequestScheduled,
+    RequestSkipped,
+    TokenSampled,
+)
+from scheduler_core.kv_cache_manager import KVCacheManager
+from scheduler_core.output import BlockCopy, ModelRunnerOutput, SchedulerOutput
+from scheduler_core.request import FinishReason, Request, RequestSpec, RequestStatus
+from scheduler_core.scheduler import Scheduler
+from scheduler_core.trace import SCHEMA_VERSION, Counts, RequestSnapshot, Snapshot, TickRecord, Trace
+
+MAX_TICKS = 100_000
+Progress = Callable[[int, int, int], None]
+
+
+class Engine:
+    """One run. `record` is "full", or "summary" for big ones (no snapshots, no batches, tokens without candidates).
+
+    `check` verifies the laws after every tick.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        runner: ModelRunner,
+        *,
+        scenario: str = "",
+        title: str = "",
+        record: str = "full",
+        check: bool = True,
+    ) -> None:
+        if record not in ("full", "summary"):
+            raise ConfigError(f"record is {record!r}; it must be 'full' or 'summary'")
+        if runner.max_model_len is not None and config.max_model_len > runner.max_model_len:
+            raise ConfigError(
+                f"max_model_len is {config.max_model_len}; the model takes at most {runner.max_model_len} tokens"
+            )
+        self.config = config
+        self.tick = 0
+        self.now = 0.0
+        self._first_config = config
+        self._runner = runner
+        self._backend = runner.backend
+        self._scenario = scenario
+        self._title = title
+        self._record = record
+        self._check = check
+        self._machine = machine(config.cost)
+        self._log: list[Event] = []
+        block_bytes = self._backend.kv_bytes_per_token * config.block_size
+        self._kv = KVCacheManager(config, self._backend.weights_digest, self._backend.dtype, self._log)
+        self.scheduler = Scheduler(
+            config, self._kv, self._log, block_bytes=block_bytes, eos_token_ids=runner.eos_token_ids
+        )
+        self._sent: dict[str, RequestSpec] = {}
+        self._pending: list[tuple[float, int, RequestSpec]] = []
+        self._aborts: list[str] = []
+        self._saved: dict[str, Any] = {}
+        self._texts: dict[int, str] = {}
+        self._records: list[TickRecord] = []
+        self._empty_ticks = 0
+        runner.allocate(config.num_blocks, config.block_size)
+
+    # What users do, between ticks
+
+    def add_request(self, spec: RequestSpec) -> None:
+        """Send a request; it arrives in the first tick that starts at its arrival time or later."""
+        if spec.id in self._sent:
+            raise RequestError(f"there is a request {spec.id!r} already; give the new one another id")
+        self._sent[spec.id] = spec
+        heapq.heappush(self._pending, (spec.arrival_time, len(self._sent), spec))
+        self._learn_texts(spec.prompt_token_ids)
+
+    def abort(self, request_id: str) -> None:
+        """End a request at the start of the next tick; nothing happens if it has finished already."""
+        if request_id not in self._sent:
+            raise RequestError(f"there is no request {request_id!r} to abort")
+        self._aborts.append(request_id)
+
+    def reconfigure(self, config: EngineConfig) -> None:
+        """Change settings from the next tick on; those that shape memory or randomness are fixed for a run."""
+        changes = config.changed_from(self.config)
+        if fixed := [name for name in changes if name in FIXED_FIELDS]:
+            raise ConfigError(f"{fixed[0]} cannot change during a run; start the run again with the new value")
+        if not changes:
+            return
+        as_text = tuple((name, _text(old), _text(new)) for name, (old, new) in changes.items())
+        self._log.append(ConfigChanged(as_text))
+        self.config = config
+        self._save(self.scheduler.reconfigure(config, self.tick))
+
+    # Ticks
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._pending or self.scheduler.num_alive)
+
+    def step(self) -> TickRecord:
+        """One tick."""
+        self._arrive()
+        if not self.scheduler.num_alive:
+            return self._idle()
+        output = self.scheduler.schedule(self.tick)
+        output = self._copy(output)
+        result = self._execute(output)
+        self.scheduler.update_from_output(output, result)
+        self._forget_saved()
+        if self._check:
+            self.scheduler.check_integrity(output)
+        self._alarm_if_stuck(output)
+        return self._close(output, self.now + tick_seconds(output, self._machine), result.wall_seconds)
+
+    def run(self, max_ticks: int = MAX_TICKS, progress: Progress | None = None) -> Trace:
+        """Step until nothing is left to do, or `max_ticks` ticks were made; `progress(tick, finished, sent)`."""
+        finished = 0
+        for _ in range(max_ticks):
+            if not self.has_work:
+                break
+            record = self.step()
+            if progress:
+                finished += sum(isinstance(event, RequestFinished) for event in record.events)
+                progress(record.tick, finished, len(self._sent))
+        return self.trace()
+
+    def trace(self) -> Trace:
+        """The run so far."""
+        return Trace(
+            SCHEMA_VERSION,
+            self._scenario,
+            self._title,
+            self._first_config,
+            self._backend,
+            tuple(self._sent.values()),
+            dict(self._texts),
+            tuple(self._records),
+        )
+
+    def replace_last_record(self, record: TickRecord) -> None:
+        """Keep `record` for the last tick: the same decisions, with the times and tokens first measured."""
+        assert record.tick == self._records[-1].tick
+        self._records[-1] = record
+
+    # The steps of a tick
+
+    def _arrive(self) -> None:
+        for request_id in self._aborts:
+            self._abort_now(request_id)
+        self._aborts.clear()
+        while self._pending and self._pending[0][0] <= self.now:
+            self.scheduler.add(heapq.heappop(self._pending)[2], self.tick)
+
+    def _abort_now(self, request_id: str) -> None:
+        if request_id in self.scheduler.requests:
+            self.scheduler.abort(request_id, self.tick)
+        elif any(spec.id == request_id for _, _, spec in self._pending):
+            self._pending = [entry for entry in self._pending if entry[2].id != request_id]
+            heapq.heapify(self._pending)
+            self._log.append(RequestFinished(request_id, FinishReason.ABORT, "aborted before it arrived"))
+
+    def _idle(self) -> TickRecord:
+        """Nothing to compute: the clock jumps to the next arrival."""
+        end = self._pending[0][0] if self._pending else self.now
+        return self._close(SchedulerOutput(self.tick), end, 0.0)
+
+    def _copy(self, output: SchedulerOutput) -> SchedulerOutput:
+        """Make the copies that the batch needs: out first, while the blocks still hold what is to be saved."""
+        self._save(output.copies_out)
+        for copy in output.copies_in:
+            try:
+                self._runner.copy_in(self._saved[copy.request_id], copy.first_block, copy.block_ids)
+            except CopyError as problem:
+                output = self.scheduler.copy_in_failed(output, copy, str(problem))
+        return output
+
+    def _save(self, copies: tuple[BlockCopy, ...] | list[BlockCopy]) -> None:
+        for copy in copies:
+            try:
+                self._saved[copy.request_id] = self._runner.copy_out(copy.block_ids)
+            except CopyError as problem:
+                self.scheduler.copy_out_failed(copy.request_id, str(problem))
+
+    def _execute(self, output: SchedulerOutput) -> ModelRunnerOutput:
+        """One forward pass. One that raises fails every request of the batch, and only those."""
+        if not output.scheduled:
+            return ModelRunnerOutput({})
+        try:
+            return self._runner.execute_model(output)
+        except Exception as problem:
+            message = f"the model failed: {type(problem).__name__}: {problem}"
+            self._log.append(FaultInjected("forward", "", message))
+            return ModelRunnerOutput({}, failed={item.request_id: message for item in output.scheduled})
+
+    def _forget_saved(self) -> None:
+        for request_id in [i for i in self._saved if i not in self._kv.host_blocks]:
+            del self._saved[request_id]
+
+    def _alarm_if_stuck(self, output: SchedulerOutput) -> None:
+        self._empty_ticks = 0 if output.scheduled else self._empty_ticks + 1
+        assert self._empty_ticks < 3 or not self.scheduler.num_alive, (
+            "work exists but nothing was scheduled three times"
+        )
+
+    def _close(self, output: SchedulerOutput, end: float, wall_seconds: float) -> TickRecord:
+        self._learn_texts(tuple(event.token_id for event in self._log if isinstance(event, TokenSampled)))
+        full = self._record == "full"
+        record = TickRecord(
+            self.tick,
+            self.now,
+            end,
+            wall_seconds,
+            output if full else SchedulerOutput(self.tick),
+            tuple(self._log) if full else _summary_events(self._log),
+            self._counts(output),
+            self._snapshot() if full else None,
+        )
+        self._records.append(record)
+        self._log.clear()
+        self.scheduler.finished.clear()
+        self.tick += 1
+        self.now = end
+        return record
+
+    def _counts(self, output: SchedulerOutput) -> Counts:
+        return Counts(
+            waiting=len(self.scheduler.waiting),
+            running=len(self.scheduler.running),
+            used_blocks=self.config.num_blocks - self._kv.pool.num_free,
+            cached_blocks=len(self._kv.cache),
+            scheduled_tokens=output.num_scheduled_tokens,
+        )
+
+    def _snapshot(self) -> Snapshot:
+        scheduler, kv = self.scheduler, self._kv
+        requests = itertools.chain(scheduler.requests.values(), scheduler.finished)
+        order = {request_id: number for number, request_id in enumerate(self._sent)}
+        return Snapshot(
+            tuple(self._request_snapshot(r) for r in sorted(requests, key=lambda r: order[r.id])),
+            tuple(r.id for r in scheduler.waiting),
+            tuple(scheduler.running),
+            kv.pool.free_blocks(),
+            kv.cache.published_blocks(),
+            kv.num_promised,
+            kv.host_blocks_used,
+        )
+
+    def _request_snapshot(self, request: Request) -> RequestSnapshot:
+        alive = request.status is not RequestStatus.FINISHED
+        waits = alive and request.status is not RequestStatus.RUNNING
+        return RequestSnapshot(
+            request.id,
+            request.status,
+            request.finish_reason,
+            request.num_prompt_tokens,
+            request.num_tokens,
+            request.num_computed_tokens,
+            request.num_cached_tokens,
+            request.max_computed_tokens,
+            request.num_preemptions,
+            self.scheduler.key(request)[0] if alive else 0,
+            request.queue_number,
+            request.slice_used,
+            self.scheduler.waiting.waited(request, self.tick + 1) if waits else request.waited_ticks,
+            request.num_saved_tokens,
+            tuple(self._kv.tables.get(request.id, ())),
+        )
+
+    def _learn_texts(self, token_ids: tuple[int, ...]) -> None:
+        for token_id in token_ids:
+            if token_id not in self._texts:
+                self._texts[token_id] = self._runner.token_text(token_id)
+
+
+def _summary_events(log: list[Event]) -> tuple[Event, ...]:
+    left_out = (RequestScheduled, RequestSkipped, BlocksAllocated, BlockPublished, BlockEvicted, BlocksFreed)
+    kept = (event for event in log if not isinstance(event, left_out))
+    return tuple(dataclasses.replace(e, top=()) if isinstance(e, TokenSampled) else e for e in kept)
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def fork(trace: Trace, tick: int, config: EngineConfig, runner: ModelRunner | None = None) -> Trace:
+    """The same run up to `tick`, and from there on with `config`.
+
+    Without a runner the recorded tokens are used. The ticks before are those of `trace`, to the byte; raises
+    `TraceError` if they cannot be reproduced.
+    """
+    engine = replay_to(trace, tick, runner or ReplayRunner(trace))
+    engine.reconfigure(config)
+    return engine.run()
+
+
+def replay_to(trace: Trace, tick: int, runner: ModelRunner) -> Engine:
+    """An engine that has lived through the first `tick` ticks of `trace` and can go on differently."""
+    if not 0 <= tick <= len(trace.records):
+        raise TraceError(f"tick is {tick}; the trace has ticks 0 to {len(trace.records)}")
+    engine = Engine(trace.config, runner, scenario=trace.scenario, title=trace.title)
+    for spec in trace.requests:
+        engine.add_request(spec)
+    for record in trace.records[:tick]:
+        _repeat_commands(engine, trace, record)
+        again = engine.step()
+        if again.output != record.output or again.snapshot != record.snapshot:
+            raise TraceError(f"tick {record.tick} cannot be reproduced: it decides differently this time")
+        engine.replace_last_record(record)
+    return engine
+
+
+def _repeat_commands(engine: Engine, trace: Trace, record: TickRecord) -> None:
+    for event in record.events:
+        if isinstance(event, ConfigChanged):
+            engine.reconfigure(trace.config_at(record.tick))
+        elif isinstance(event, RequestFinished) and event.reason is FinishReason.ABORT:
+            engine.abort(event.request_id)
