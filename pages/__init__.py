@@ -1,0 +1,1 @@
+"""The pages of the app, one thin file each; the file's name is its address."""

@@ -1,0 +1,1 @@
+"""Everything the pages draw with."""

@@ -1,0 +1,149 @@
+"""The settings of a run in words for people, and the bounds that a page offers for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pages.components.plain import cut
+from scheduler_core.config import BOUNDS, CHOICES, FIELD_NAMES, FLAGS, PRESETS, EngineConfig
+from scheduler_core.errors import ConfigError
+
+#: The stage draws every block and lane, so a page offers less than the core can take.
+PAGE_BOUNDS: dict[str, tuple[int, int]] = BOUNDS | {
+    "block_size": (1, 128),
+    "num_blocks": (1, 1024),
+    "max_num_batched_tokens": (1, 4096),
+    "max_num_seqs": (1, 64),
+    "max_model_len": (2, 8192),
+    "chunk_size": (1, 4096),
+    "quantum": (1, 1000),
+    "aging": (0, 1000),
+    "num_swap_blocks": (0, 4096),
+    "watermark": (0, 1023),
+    "seed": (0, 2**31 - 1),
+}
+
+#: Settings that a machine has rather than a scheduler: a preset leaves them as the scenario sets them.
+MACHINE_FIELDS = frozenset(
+    {"block_size", "num_blocks", "max_num_batched_tokens", "max_num_seqs", "max_model_len", "num_swap_blocks"}
+    | {"seed", "cost"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """How a setting is shown."""
+
+    label: str
+    help: str
+
+
+FIELDS: dict[str, Field] = {
+    "quantum": Field("Quantum", "Ticks a request may compute before it must give way to one that waits."),
+    "chunk_size": Field("Chunk size", "The most tokens of one prompt that enter a tick; a long prompt is cut up."),
+    "policy": Field("Policy", "Who goes first: by arrival, by class, by feedback level, by work left, by prefix hit."),
+    "max_num_seqs": Field("Lanes", "How many requests may run at once."),
+    "max_num_batched_tokens": Field("Budget", "Tokens the model computes in one tick, over all lanes."),
+    "enable_prefix_caching": Field(
+        "Prefix cache", "Keep the KV of full blocks, so that an equal beginning is not computed again."
+    ),
+    "preemption_mode": Field("On preemption", "Save the KV to host memory and restore it, or compute it again."),
+    "enable_chunked_prefill": Field("Chunked prefill", "Off: a prompt runs whole in one tick, even past the budget."),
+    "cap_lone_request": Field(
+        "Chunk a lone request", "Off (as in vLLM): no chunk cap while a single request is there."
+    ),
+    "block_size": Field("Block size", "Tokens in a block of KV memory."),
+    "num_blocks": Field("KV blocks", "Blocks of KV memory."),
+    "num_swap_blocks": Field("Host blocks", "Blocks of host memory for saved KV."),
+    "watermark": Field("Watermark", "Blocks that an admission must leave free."),
+    "max_model_len": Field("Longest sequence", "Prompt and output together, in tokens."),
+    "aging": Field("Aging", "Ticks after which a waiting request rises by one class; 0 is off."),
+    "mlfq_levels": Field("Feedback levels", "How far a request can fall under the feedback policy (mlfq)."),
+    "priority_push_out": Field("Push-out", "A waiting request of a better class may push out a running one."),
+    "batch_order": Field("Batch order", "Who takes the budget first: decodes, the order of admission, or prefills."),
+    "admission": Field("Admission", "When a prompt is let in: what memory must be free for it."),
+    "seed": Field("Seed", "Starts every random draw; the same seed gives the same run."),
+    "cost": Field("Clock", "How long a tick lasts in virtual time: unit (one second), or a named machine."),
+}
+
+CHOICE_LABELS: dict[str, str] = {
+    "fcfs": "first come",
+    "priority": "by class",
+    "mlfq": "feedback",
+    "shortest": "shortest left",
+    "longest_prefix": "longest hit",
+    "swap": "save KV",
+    "recompute": "recompute",
+    "decode_first": "decodes first",
+    "running_order": "order of admission",
+    "prefill_first": "prefills first",
+    "whole_minus_promised": "whole, less promised",
+    "whole_prompt": "whole prompt",
+    "first_chunk": "first chunk",
+    "when_empty": "only when empty",
+}
+
+PRESET_LABELS: dict[str, str] = {
+    "": "as the scenario sets it",
+    "tickscope": "Tickscope",
+    "article": "the article",
+    "vllm": "vLLM",
+    "sarathi": "Sarathi",
+    "static_batching": "static batching",
+    "no_cache": "no cache",
+}
+
+OFF = "off"
+_OPTIONAL = ("chunk_size", "quantum")
+
+
+def show_value(field: str, value: Any) -> str:
+    """A value for people: "8", "off", "save KV"."""
+    if isinstance(value, bool):
+        return "on" if value else OFF
+    if value is None:
+        return "the budget" if field == "chunk_size" else OFF
+    return CHOICE_LABELS.get(str(value), str(value))
+
+
+def value_to_text(field: str, value: Any) -> str:
+    """A value as it stands in an address."""
+    if field in FLAGS:
+        return "on" if value else OFF
+    return OFF if value is None else str(value)
+
+
+def value_from_text(field: str, text: str) -> tuple[Any, str]:
+    """The value written in an address and a message, "" if it was taken as it stands; raises `ConfigError`.
+
+    A number past the bounds is moved to the nearest one.
+    """
+    value = EngineConfig.parse_field(field, text)
+    if field in CHOICES and value not in CHOICES[field]:
+        raise ConfigError(f"{field} is {cut(text)}; it must be one of {', '.join(CHOICES[field])}")
+    if field == "cost":
+        EngineConfig(cost=value)
+    if field not in PAGE_BOUNDS or value is None:
+        return value, ""
+    low, high = PAGE_BOUNDS[field]
+    if low <= value <= high:
+        return value, ""
+    nearest = min(max(value, low), high)
+    return (
+        nearest,
+        f"{FIELDS[field].label} was {cut(text)} in the link; it must be from {low} to {high}, so it is {nearest}.",
+    )
+
+
+def preset_config(preset: str, scenario_config: EngineConfig) -> EngineConfig:
+    """The scheduler of a preset on the scenario's machine; "" is the scenario's own."""
+    if not preset:
+        return scenario_config
+    named = EngineConfig.preset(preset)
+    kept = {name: getattr(scenario_config, name) for name in MACHINE_FIELDS - PRESETS[preset].keys()}
+    return named.replace(**kept)
+
+
+assert set(FIELDS) == set(FIELD_NAMES)
+assert set(FLAGS) < set(FIELDS)

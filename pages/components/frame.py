@@ -1,0 +1,77 @@
+"""What every page starts with: its title, the looks, and the navigation of our own."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import streamlit as st
+
+ROOT = Path(__file__).resolve().parents[2]
+ASSETS = ROOT / "assets"
+
+SIDEBAR_PIXELS = 264
+
+
+@dataclass(frozen=True, slots=True)
+class PageEntry:
+    """A line of the navigation; `group` is the heading it stands under, "" for the top."""
+
+    path: str
+    label: str
+    group: str = ""
+
+
+#: A new page is one line here, once its file exists.
+PAGES = (
+    PageEntry("app.py", "Home"),
+    PageEntry("pages/playground.py", "Playground"),
+)
+
+_FONT_FACE = """@font-face {{ font-family: "Inter Variable"; font-style: normal; font-weight: 100 900;
+font-display: swap; src: url(data:font/woff2;base64,{data}) format("woff2"); }}
+"""
+
+
+def frame(page: str) -> None:
+    """Configure the page that stands in the file `page` and draw brand and navigation; call it first."""
+    entry = next(entry for entry in PAGES if entry.path == page)
+    st.set_page_config(
+        page_title=f"{entry.label} · Tickscope",
+        page_icon=str(ASSETS / "logo.svg"),
+        layout="wide",
+        initial_sidebar_state=SIDEBAR_PIXELS,
+    )
+    st.html(f"<style>{_styles()}</style>")
+    with st.sidebar:
+        _brand(key="brand")
+        with st.container(key="nav"):
+            _navigation()
+
+
+def _navigation() -> None:
+    group = ""
+    for entry in PAGES:
+        if entry.group != group:
+            group = entry.group
+            st.html(f'<div class="ts-group">{group}</div>')
+        st.page_link(entry.path, label=entry.label, width="stretch")
+
+
+@cache
+def _styles() -> str:
+    # The font travels inside the style sheet, so a class room without a network sees the same page.
+    data = base64.b64encode((ASSETS / "fonts" / "inter-latin.woff2").read_bytes()).decode("ascii")
+    return _FONT_FACE.format(data=data) + (ASSETS / "page" / "frame.css").read_text(encoding="utf-8")
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / "page" / name).read_text(encoding="utf-8")
+
+
+# The brand, and the script that closes the sidebar of a phone.
+_brand = st.components.v2.component(
+    "tickscope_brand", html=_asset("brand.html"), css=_asset("brand.css"), js=_asset("frame.js")
+)

@@ -1,0 +1,97 @@
+"""The playground's state as the query of an address, and back; nothing in an address can break a page."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from pages.components.fields import value_from_text, value_to_text
+from pages.components.own_requests import pack, unpack
+from pages.components.plain import cut
+from pages.components.play_state import BACKENDS, OWN, PANELS, PlayState
+from scheduler_core.config import FIELD_NAMES, PRESETS
+from scheduler_core.errors import ConfigError, RequestError
+
+MAX_TICK = 10_000_000
+
+#: What the server of the app itself reads from an address.
+_FOREIGN = ("embed", "embed_options")
+
+
+def to_query(state: PlayState, default_scenario: str) -> dict[str, str]:
+    """The parts of the state that differ from the default, but for the tick, which the stage writes by itself."""
+    parts = {
+        "scenario": state.scenario,
+        "backend": state.backend,
+        "preset": state.preset,
+        **{name: value_to_text(name, value) for name, value in sorted(state.overrides.items())},
+        "requests": pack(state.requests) if state.scenario == OWN and state.requests else "",
+        "selected": state.selected,
+        "panel": state.panel,
+    }
+    defaults = {"scenario": default_scenario, "backend": BACKENDS[0], "panel": PANELS[0]}
+    return {name: text for name, text in parts.items() if text and text != defaults.get(name)}
+
+
+def to_address(state: PlayState, default_scenario: str) -> str:
+    """The whole query, tick included."""
+    return urlencode(to_query(state, default_scenario) | ({"tick": str(state.tick)} if state.tick else {}))
+
+
+def from_query(
+    query: Mapping[str, str], scenarios: Collection[str], default_scenario: str
+) -> tuple[PlayState, list[str]]:
+    """The state that an address asks for, with a message for every part that could not be taken as it stands."""
+    messages: list[str] = []
+    state = PlayState(default_scenario)
+    state.scenario = _choice(query, "scenario", (*scenarios, OWN), default_scenario, messages)
+    state.backend = _choice(query, "backend", BACKENDS, BACKENDS[0], messages)
+    state.preset = _choice(query, "preset", ("", *PRESETS), "", messages)
+    state.panel = _choice(query, "panel", PANELS, PANELS[0], messages)
+    state.overrides = _overrides(query, messages)
+    state.tick = _tick(query, messages)
+    state.selected = query.get("selected", "")
+    if "requests" in query:
+        try:
+            state.requests = unpack(query["requests"])
+        except RequestError as problem:
+            messages.append(str(problem))
+    known = {"scenario", "backend", "preset", "panel", "tick", "selected", "requests", *FIELD_NAMES, *_FOREIGN}
+    messages += [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
+    return state, messages
+
+
+def _choice(query: Mapping[str, str], name: str, choices: Collection[str], default: str, messages: list[str]) -> str:
+    asked = query.get(name, default)
+    if asked in choices:
+        return asked
+    offered = ", ".join(choice for choice in choices if choice)
+    messages.append(f"The link asks for the {name} {cut(asked)}; there are {offered}. Shown is the usual one.")
+    return default
+
+
+def _overrides(query: Mapping[str, str], messages: list[str]) -> dict[str, Any]:
+    overrides: dict[str, Any] = {}
+    for name in FIELD_NAMES:
+        if name not in query:
+            continue
+        try:
+            overrides[name], message = value_from_text(name, query[name])
+        except ConfigError as problem:
+            message = f"In the link, {problem}. The usual value is kept."
+        if message:
+            messages.append(message)
+    return overrides
+
+
+def _tick(query: Mapping[str, str], messages: list[str]) -> int:
+    text = query.get("tick", "0")
+    digits = text.strip().lstrip("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 5000):
+        messages.append(f"The link asks for the tick {cut(text)}, which is no number; the run starts at tick 0.")
+        return 0
+    tick = int(text)
+    if tick < 0:
+        messages.append(f"The link asks for the tick {cut(text)}; ticks start at 0, so the run does.")
+    return min(max(tick, 0), MAX_TICK)

@@ -1,0 +1,171 @@
+"""A server of the app's own on a free port, and the system's Chromium, with console and log under watch."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = os.environ.get("TICKSCOPE_CHROMIUM", "/usr/bin/chromium")
+CHROMIUM_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+READY = "[data-test-connection-state=CONNECTED][data-test-script-state=notRunning]"
+
+#: A page opened by its own address asks for two things that only stand at the root; Streamlit's own doing.
+ALLOWED_404 = re.compile(r"/[a-z_]+/_stcore/(health|host-config)$")
+
+
+@dataclass
+class Server:
+    """A running app: its address, and what it wrote to its log."""
+
+    url: str
+    log_path: Path
+    process: subprocess.Popen[bytes]
+
+    def log(self) -> str:
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def complaints(self) -> list[str]:
+        """Lines of the log that tell of a mistake."""
+        marks = ("Traceback", "Error", "Exception", "WARNING", "Warning", "not a valid config")
+        return [line for line in self.log().splitlines() if any(mark in line for mark in marks)]
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(10)
+
+
+def start_server(log_path: Path, **environment: str) -> Server:
+    """Serve the app on a free loopback port and wait until it answers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    command += ["--server.address", "127.0.0.1", "--server.headless", "true"]
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=os.environ | environment
+        )
+    server = Server(f"http://127.0.0.1:{port}", log_path, process)
+    _wait_for(server)
+    return server
+
+
+def _wait_for(server: Server) -> None:
+    for _ in range(120):
+        if server.process.poll() is not None:
+            raise RuntimeError(f"the server ended: {server.log()}")
+        try:
+            with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=2):
+                return
+        except OSError:
+            time.sleep(0.25)
+    server.stop()
+    raise RuntimeError(f"the server does not answer: {server.log()}")
+
+
+@dataclass
+class Watch:
+    """What a browser complained about, and what it asked of other hosts."""
+
+    problems: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+    def follow(self, page: Page, home: str) -> None:
+        page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
+        page.on("console", lambda message: self._console(message.type, message.text, message.location.get("url", "")))
+        page.on("request", lambda request: self._request(request.url, home))
+
+    def _console(self, kind: str, text: str, url: str) -> None:
+        if kind in ("error", "warning") and not ALLOWED_404.search(url):
+            self.problems.append(f"{kind}: {text} ({url})")
+
+    def _request(self, url: str, home: str) -> None:
+        if url.startswith(("http", "ws")) and home.split("://")[1] not in url:
+            self.foreign.append(url)
+
+
+def settle(page: Page, timeout: float = 60_000) -> None:
+    """Wait until the page is connected and its script has run."""
+    page.wait_for_selector(READY, state="attached", timeout=timeout)
+    page.wait_for_timeout(150)
+    page.wait_for_selector(READY, state="attached", timeout=timeout)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One app for the whole session."""
+    running = start_server(tmp_path_factory.mktemp("server") / "log.txt")
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def app_url(server: Server) -> str:
+    return server.url
+
+
+@pytest.fixture(scope="session")
+def playwright_instance() -> Iterator[Playwright]:
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def browser(playwright_instance: Playwright) -> Iterator[Browser]:
+    launched = playwright_instance.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
+    yield launched
+    launched.close()
+
+
+@pytest.fixture
+def watch() -> Watch:
+    """Collects the complaints of every page made by `open_context` and `page`."""
+    return Watch()
+
+
+@pytest.fixture
+def open_context(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
+    """Make visitors: each call is a browser of its own, closed after the test."""
+    made: list[BrowserContext] = []
+
+    def make(**options: object) -> BrowserContext:
+        wanted = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"} | options
+        made.append(browser.new_context(**wanted))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for context in made:
+        context.close()
+
+
+@pytest.fixture
+def page(open_context: Callable[..., BrowserContext], watch: Watch, app_url: str) -> Page:
+    """A visitor at 1440 x 900 in the light theme; its console is in `watch`."""
+    opened = open_context().new_page()
+    watch.follow(opened, app_url)
+    return opened
