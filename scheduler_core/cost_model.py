@@ -1,0 +1,128 @@
+"""How long a tick takes on a given machine: a roofline over arithmetic and memory traffic, plus a fixed overhead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+
+from scheduler_core.config import EngineConfig
+from scheduler_core.errors import ConfigError
+from scheduler_core.output import BlockCopy, ScheduledRequest, SchedulerOutput
+
+DEFAULT_BLOCK_SIZE = EngineConfig().block_size
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """A Llama-shaped decoder; `bytes_per_value` holds for weights and KV alike."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    intermediate: int
+    vocab: int
+    bytes_per_value: int
+
+    @property
+    def body_weights(self) -> int:
+        """Weights that every token passes: attention and gated MLP of all layers."""
+        attention = 2 * self.hidden * self.heads * self.head_size + 2 * self.hidden * self.kv_heads * self.head_size
+        return self.layers * (attention + 3 * self.hidden * self.intermediate)
+
+    @property
+    def head_weights(self) -> int:
+        """Weights of the projection to the vocabulary, passed only where a token is drawn."""
+        return self.hidden * self.vocab
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        return 2 * self.layers * self.kv_heads * self.head_size * self.bytes_per_value
+
+    @property
+    def attention_flops_per_pair(self) -> int:
+        """For one query attending to one position: a product with its key and one with its value."""
+        return 4 * self.layers * self.heads * self.head_size
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A model on a device: `peak_flops` and the bandwidths are per second, `overhead_s` is spent in every tick.
+
+    `host_bandwidth` is that of copies between device and host, which wait for nothing and for which all wait.
+    """
+
+    name: str
+    title: str
+    model: ModelShape
+    peak_flops: float
+    memory_bandwidth: float
+    host_bandwidth: float
+    overhead_s: float
+
+
+def tick_seconds(output: SchedulerOutput, machine: Machine, block_size: int = DEFAULT_BLOCK_SIZE) -> float:
+    """Duration of a tick: max(FLOPs / peak, bytes / bandwidth) + copies to and from the host + overhead."""
+    compute = tick_flops(output, machine.model) / machine.peak_flops
+    memory = tick_bytes(output, machine.model) / machine.memory_bandwidth
+    copied = _copied_blocks(output.copies_out) + _copied_blocks(output.copies_in)
+    copies = copied * block_size * machine.model.kv_bytes_per_token / machine.host_bandwidth
+    return max(compute, memory) + copies + machine.overhead_s
+
+
+def tick_flops(output: SchedulerOutput, model: ModelShape) -> int:
+    """Multiplications and additions of one forward pass over the batch."""
+    body = 2 * model.body_weights * output.num_scheduled_tokens
+    head = 2 * model.head_weights * sum(item.samples for item in output.scheduled)
+    return body + head + model.attention_flops_per_pair * sum(map(attended_pairs, output.scheduled))
+
+
+def tick_bytes(output: SchedulerOutput, model: ModelShape) -> int:
+    """Bytes moved by one forward pass: the weights once, every request's KV once, and the new KV."""
+    if not output.scheduled:
+        return 0
+    head = model.head_weights if any(item.samples for item in output.scheduled) else 0
+    weights = (model.body_weights + head) * model.bytes_per_value
+    return weights + model.kv_bytes_per_token * sum(item.end + item.num_tokens for item in output.scheduled)
+
+
+def attended_pairs(item: ScheduledRequest) -> int:
+    """Causal (query, position) pairs: the token at position p attends to p + 1 positions."""
+    return (item.start + 1 + item.end) * item.num_tokens // 2
+
+
+def _copied_blocks(copies: Iterable[BlockCopy]) -> int:
+    return sum(len(copy.block_ids) for copy in copies)
+
+
+#: No model at all, so that a tick costs its overhead and nothing else.
+_NOTHING = ModelShape("", 0, 0, 0, 0, 0, 0, 0, 0)
+
+#: Shape: config.json of HuggingFaceTB/SmolLM2-135M-Instruct (input and output embeddings are tied).
+SMOLLM2_135M = ModelShape("SmolLM2-135M", 30, 576, 9, 3, 64, 1_536, 49_152, bytes_per_value=4)
+
+#: Shape: "The Llama 3 Herd of Models" (arXiv 2407.21783), table 3, and its config.json.
+LLAMA_31_8B = ModelShape("Llama-3.1-8B", 32, 4_096, 32, 8, 128, 14_336, 128_256, bytes_per_value=2)
+
+MACHINES: dict[str, Machine] = {
+    machine.name: machine
+    for machine in (
+        Machine("unit", "every tick lasts one second", _NOTHING, inf, inf, inf, overhead_s=1.0),
+        # Fitted on two CPU cores, fp32: about 100 ms for 8 tokens and 310 ms for 64.
+        Machine("smollm2-cpu", "SmolLM2-135M on two CPU cores", SMOLLM2_135M, 58e9, 18e9, 5e9, overhead_s=0.065),
+        # NVIDIA A100 80 GB SXM data sheet: 312 TFLOP/s dense bf16, 2,039 GB/s; PCIe 4.0 x16 (32 GB/s) to the host.
+        Machine("llama-3.1-8b-a100", "Llama-3.1-8B on one A100", LLAMA_31_8B, 312e12, 2.039e12, 32e9, overhead_s=0.003),
+        # NVIDIA H100 SXM data sheet: 989 TFLOP/s dense bf16, 3.35 TB/s; PCIe 5.0 x16 (64 GB/s) to the host.
+        Machine("llama-3.1-8b-h100", "Llama-3.1-8B on one H100", LLAMA_31_8B, 989e12, 3.35e12, 64e9, overhead_s=0.003),
+    )
+}
+
+
+def machine(name: str) -> Machine:
+    """The machine of that name; raises `ConfigError` naming the choices."""
+    if name not in MACHINES:
+        raise ConfigError(f"cost is {name!r}; it must be one of {', '.join(MACHINES)}")
+    return MACHINES[name]
