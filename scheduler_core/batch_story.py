@@ -8,13 +8,13 @@ from scheduler_core.events import TokenSampled
 from scheduler_core.output import ScheduledRequest
 from scheduler_core.sentence import Sentence
 from scheduler_core.trace import TickRecord, Trace
-from scheduler_core.words import MAX_NAMES, count, names, quoted
+from scheduler_core.words import MAX_NAMES, count, names, quoted, was
 
 
 def batch_story(trace: Trace, record: TickRecord) -> Sentence | None:
-    """Prompt chunks first, then generated tokens; None for an empty batch."""
+    """Prompt chunks first, then generated tokens; None where nothing ran."""
     if not record.output.scheduled:
-        return None
+        return _total_only(record.counts.scheduled_tokens)
     drawn = drawn_texts(record)
     chunks = [item for item in record.output.scheduled if not item.is_decode]
     decodes = [item.request_id for item in record.output.scheduled if item.is_decode]
@@ -31,10 +31,13 @@ def batch_story(trace: Trace, record: TickRecord) -> Sentence | None:
 
 
 def drawn_texts(record: TickRecord) -> dict[str, str]:
-    """Request id -> text of the token drawn for it in this tick ("" where the record keeps no events)."""
-    if record.snapshot is None:
-        return {item.request_id: "" for item in record.output.scheduled if item.samples}
+    """Request id -> text of the token drawn for it in this tick."""
     return {event.request_id: event.text for event in record.events if isinstance(event, TokenSampled)}
+
+
+def _total_only(tokens: int) -> Sentence | None:
+    """For a record that keeps aggregates only."""
+    return Sentence(f"{count(tokens, 'token')} {was(tokens)} computed.", "", "progress") if tokens else None
 
 
 def _decodes_only(ids: Sequence[str], lucky: Sequence[str], drawn: Mapping[str, str]) -> Sentence:

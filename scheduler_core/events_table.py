@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduler_core.lookup import require_events
+from scheduler_core.lookup import require_full
 from scheduler_core.narration import narrate
 from scheduler_core.trace import Trace
 
@@ -22,7 +22,7 @@ class EventRow:
 
 def events_table(trace: Trace) -> list[EventRow]:
     """Every event in order."""
-    require_events(trace)
+    require_full(trace)
     rows = []
     for record in trace.records:
         for event in record.events:

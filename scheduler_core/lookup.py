@@ -5,14 +5,27 @@ from __future__ import annotations
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import TraceError
 from scheduler_core.events import ConfigChanged
+from scheduler_core.request import RequestSpec
 from scheduler_core.trace import RequestSnapshot, TickRecord, Trace
+from scheduler_core.words import names
 
 
 def record_at(trace: Trace, tick: int) -> TickRecord:
-    """The record of a tick; raises IndexError with the bounds."""
+    """The record of a tick; raises `TraceError` with the bounds."""
+    if not trace.records:
+        raise TraceError(f"there is no tick {tick}; this run has not begun")
     if not 0 <= tick < len(trace.records):
-        raise IndexError(f"there is no tick {tick}; this run has ticks 0 to {len(trace.records) - 1}")
+        raise TraceError(f"there is no tick {tick}; this run has ticks 0 to {len(trace.records) - 1}")
     return trace.records[tick]
+
+
+def spec_of(trace: Trace, request_id: str) -> RequestSpec:
+    """The request of that id; raises `TraceError` naming those there are."""
+    try:
+        return trace.request(request_id)
+    except KeyError:
+        known = names([spec.id for spec in trace.requests])
+        raise TraceError(f"there is no request {request_id!r} in this run, but {known}") from None
 
 
 def request_in(record: TickRecord, request_id: str) -> RequestSnapshot | None:
@@ -38,7 +51,12 @@ def configs(trace: Trace) -> list[EngineConfig]:
     return result
 
 
-def require_events(trace: Trace) -> None:
-    """Raises `TraceError` for a trace whose events were left out."""
-    if any(record.snapshot is None for record in trace.records):
+def is_full(trace: Trace) -> bool:
+    """Whether every batch, event and snapshot was recorded."""
+    return all(record.snapshot is not None for record in trace.records)
+
+
+def require_full(trace: Trace) -> None:
+    """Raises `TraceError` for a trace of aggregates."""
+    if not is_full(trace):
         raise TraceError('the trace keeps aggregates only (record="summary"); record it in full to see this')

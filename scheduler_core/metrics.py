@@ -7,7 +7,7 @@ percentiles are linear between the closest ranks, over completed requests.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from scheduler_core.events import (
@@ -19,7 +19,7 @@ from scheduler_core.events import (
 )
 from scheduler_core.events_table import EventRow as EventRow
 from scheduler_core.events_table import events_table as events_table
-from scheduler_core.lookup import configs, require_events
+from scheduler_core.lookup import configs, is_full, require_full
 from scheduler_core.request import FinishReason, RequestSpec, RequestStatus
 from scheduler_core.token_view import Chip as Chip
 from scheduler_core.token_view import RequestText as RequestText
@@ -65,7 +65,7 @@ class RequestMetrics:
     num_output_tokens: int
     output_token_ids: tuple[int, ...]
     num_preemptions: int
-    recomputed_tokens: int
+    recomputed_tokens: int | None
     ttft_s: float | None
     tpot_s: float | None
     mean_itl_s: float | None
@@ -127,18 +127,20 @@ class _Tally:
 
 
 def request_metrics(trace: Trace) -> list[RequestMetrics]:
-    """The figures of every request, in order of sending."""
-    return [_metrics(tally) for tally in _tallies(trace)]
+    """The figures of every request, in order of sending; a summary record does not know the recomputed tokens."""
+    metrics = [_metrics(tally) for tally in _tallies(trace)]
+    return metrics if is_full(trace) else [replace(m, recomputed_tokens=None) for m in metrics]
 
 
 def waiting_by_cause(trace: Trace) -> list[Waiting]:
     """Where the time of every request went, in order of sending; the parts add up to its latency."""
+    require_full(trace)
     return [_waiting(tally) for tally in _tallies(trace)]
 
 
 def totals(trace: Trace) -> dict[str, int | float]:
     """Counters of the whole run."""
-    require_events(trace)
+    require_full(trace)
     queries = [e for record in trace.records for e in record.events if isinstance(e, PrefixCacheQueried)]
     preemptions = [e for record in trace.records for e in record.events if isinstance(e, RequestPreempted)]
     items = [item for record in trace.records for item in record.output.scheduled]
@@ -207,7 +209,6 @@ def series(trace: Trace) -> Series:
 
 
 def _tallies(trace: Trace) -> list[_Tally]:
-    require_events(trace)
     tallies = {spec.id: _Tally(spec) for spec in trace.requests}
     live = list(tallies.values())
     for record in trace.records:
@@ -240,7 +241,9 @@ def _read_events(record: TickRecord, tallies: dict[str, _Tally]) -> None:
 
 def _read_end(event: RequestFinished, record: TickRecord, tally: _Tally) -> None:
     """A request ends with the tick that computed its last token; one that took no part ends as the tick begins."""
-    took_part = any(item.request_id == event.request_id for item in record.output.scheduled)
+    took_part = event.reason in COMPLETED or any(
+        item.request_id == event.request_id for item in record.output.scheduled
+    )
     tally.finish_reason, tally.message = event.reason, event.message
     tally.end = max(record.end if took_part else record.start, tally.spec.arrival_time)
 

@@ -24,7 +24,6 @@ from scheduler_core.events import (
     RequestRestored,
     RequestScheduled,
     RequestSkipped,
-    SkipReason,
     SliceExpired,
     TokenSampled,
 )
@@ -178,7 +177,8 @@ def _published(event: BlockPublished) -> Sentence:
 
 def _evicted(who: str, block_ids: Sequence[int]) -> Sentence:
     lead = f"{who} took {count(len(block_ids), 'block')} that {was(len(block_ids))} kept for reuse."
-    return Sentence(lead, "What they held can no longer be found there.", "evicted", who)
+    held = "What it held" if len(block_ids) == 1 else "What they held"
+    return Sentence(lead, f"{held} can no longer be found there.", "evicted", who)
 
 
 def _sampled(event: TokenSampled) -> Sentence:
@@ -212,9 +212,10 @@ def _finished(event: RequestFinished, trace: Trace, tick: int) -> Sentence:
     took = duration(end - trace.request(who).arrival_time)
     why = f"It ended its text after {count(made, 'token')}"
     if event.reason is FinishReason.LENGTH:
-        is_own = made >= trace.request(who).sampling.max_tokens
-        limit = "its own limit" if is_own else f"the longest sequence allowed ({trace.config.max_model_len:,} tokens)"
-        why = f"It generated {count(made, 'token')} and reached {limit}"
+        why = f"It reached its limit of {count(made, 'token')}"
+        if made < trace.request(who).sampling.max_tokens:
+            longest = f"the longest sequence allowed, {trace.config.max_model_len:,} tokens"
+            why = f"With {count(made, 'token')} it reached {longest}"
     return Sentence(f"{who} finished.", f"{why}, {took} after it arrived.", "finished", who)
 
 
@@ -226,7 +227,7 @@ def _preempted(event: RequestPreempted, trace: Trace, tick: int) -> Sentence:
 def _skipped(event: RequestSkipped, trace: Trace, tick: int) -> Sentence:
     who = event.request_id
     before = trace.records[tick - 1].snapshot if tick else None
-    was_running = before is not None and who in before.running and event.reason is not SkipReason.JUST_PREEMPTED
+    was_running = before is not None and who in before.running
     lead = f"{who} was skipped." if was_running else f"{who} has to wait."
     return Sentence(lead, skip_cause(event), "skipped", who)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from scheduler_core.events import PreemptReason, RequestPreempted, RequestSkipped, SkipReason
+from scheduler_core.events import ConfigChanged, PreemptReason, RequestPreempted, RequestSkipped, SkipReason
 from scheduler_core.lookup import request_before, request_in
+from scheduler_core.request import RequestStatus
 from scheduler_core.trace import Trace
 from scheduler_core.words import are, bracketed_size, count, was
 
@@ -40,11 +41,20 @@ def _slice_cause(event: RequestPreempted, trace: Trace, tick: int) -> str:
 
 
 def class_comparison(trace: Trace, tick: int, other: str, victim: str) -> str:
-    """Says ", of a better class (0 before 2)," where that is so, by the keys when the tick was decided."""
-    one, two = request_in(trace.records[tick], other), request_before(trace, tick, victim)
-    if one is None or two is None or one.key_class >= two.key_class:
+    """Says ", of a better class (0 before 2)," where that is so, by the keys with which the tick was decided."""
+    record = trace.records[tick]
+    one, two = request_in(record, other), request_before(trace, tick, victim)
+    if one is None or two is None or any(isinstance(event, ConfigChanged) for event in record.events):
         return ""
-    return f", of a better class ({one.key_class:,} before {two.key_class:,}),"
+    if one.status is RequestStatus.FINISHED or one.key_class >= two.key_class:
+        return ""
+    match trace.config_at(tick).policy:
+        case "shortest":
+            return f", with fewer tokens to go ({one.key_class:,} against {two.key_class:,}),"
+        case "longest_prefix":
+            return f", with {count(two.key_class - one.key_class, 'more cached block')},"
+        case _:
+            return f", of a better class ({one.key_class:,} before {two.key_class:,}),"
 
 
 def kept_and_lost(event: RequestPreempted) -> str:
@@ -70,13 +80,13 @@ def skip_cause(event: RequestSkipped) -> str:
         case SkipReason.MEMORY:
             return memory_cause(n)
         case SkipReason.BATCH_CLOSED:
-            have = "has" if n["running"] == 1 else "have"
-            return f"The batch is closed until the {count(n['running'], 'request')} in it {have} finished."
+            batch = "the request in it has" if n["running"] == 1 else f"all {n['running']:,} requests in it have"
+            return f"The batch is closed until {batch} finished."
         case SkipReason.PREEMPTED_FOR_MEMORY:
             victims = count(n["preempted"], "request")
             return f"Memory ran short in this tick ({victims} had to leave), so nobody is let in."
         case SkipReason.JUST_PREEMPTED:
-            return "It was preempted in this very tick and can come back in the next at the earliest."
+            return "A request that was preempted in this very tick stands before it and comes back in the next."
         case SkipReason.FINISHING:
             verb = "finishes" if n["finishing"] == 1 else "finish"
             return f"{count(n['finishing'], 'request')} {verb} in this tick and so make room; nobody is pushed out."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scheduler_core.events import RequestAdmitted, TokenSampled
-from scheduler_core.lookup import require_events
+from scheduler_core.lookup import require_full, spec_of
 from scheduler_core.output import TokenProb
 from scheduler_core.trace import Trace
 
@@ -35,9 +35,9 @@ class RequestText:
 
 
 def text_of(trace: Trace, request_id: str, tick: int | None = None) -> RequestText:
-    """The text as of the end of `tick` (None = the whole run); raises KeyError for an unknown id."""
-    require_events(trace)
-    spec = trace.request(request_id)
+    """The text as of the end of `tick` (None = the whole run); raises `TraceError` for an unknown id."""
+    require_full(trace)
+    spec = spec_of(trace, request_id)
     kinds: list[tuple[str, int]] = []
     output: list[Chip] = []
     for record in trace.records if tick is None else trace.records[: tick + 1]:

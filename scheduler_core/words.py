@@ -38,7 +38,9 @@ def size(num_bytes: int) -> str:
     value, unit = float(num_bytes), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
-    return count(num_bytes, "byte") if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+    if unit == 0:
+        return count(num_bytes, "byte")
+    return f"{value:.0f} {_UNITS[unit]}" if value >= 99.95 else f"{value:.1f} {_UNITS[unit]}"
 
 
 def bracketed_size(num_bytes: int) -> str:
@@ -50,7 +52,7 @@ def number(value: float) -> str:
     """A number without needless digits: "12", "0.35", "1.84"."""
     if value == int(value):
         return f"{int(value):,}"
-    return f"{value:,.3g}" if abs(value) < 1 else f"{value:,.2f}"
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def duration(seconds: float) -> str:
