@@ -58,7 +58,7 @@ class BlockPool:
             self._refs[block_id] += 1
 
     def release(self, table: Sequence[int]) -> None:
-        """Drop one reference of each block of a table, its last block first, so that no parent goes before its child."""
+        """Drop one reference of each block, the table's last one first, so that no parent goes before its child."""
         for block_id in reversed(table):
             if self._refs[block_id] <= 0:
                 raise AssertionError(f"block {block_id} is released but nobody holds it")

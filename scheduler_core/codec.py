@@ -63,8 +63,12 @@ def from_plain(annotation: Any, value: Any, path: str = "") -> Any:
 Decoder = Callable[[Any, str], Any]
 
 
-@cache
 def _decoder(annotation: Any) -> Decoder:
+    return _cached_decoder(annotation)
+
+
+@cache
+def _cached_decoder(annotation: Any) -> Decoder:
     origin = typing.get_origin(annotation)
     args = typing.get_args(annotation)
     if annotation in (int, str, bool):
@@ -210,15 +214,23 @@ def _build(cls: Any, values: list[Any], path: str) -> Any:
         raise DecodeError(path, str(problem)) from None
 
 
+def _fields(cls: Any) -> tuple[tuple[str, Any], ...]:
+    return _cached_fields(cls)
+
+
 @cache
-def _fields(cls: type) -> tuple[tuple[str, Any], ...]:
+def _cached_fields(cls: Any) -> tuple[tuple[str, Any], ...]:
     hints = typing.get_type_hints(cls)
     return tuple((f.name, hints[f.name]) for f in dataclasses.fields(cls))
 
 
-@cache
-def _union_fields(cls: type) -> frozenset[str]:
+def _union_fields(cls: Any) -> frozenset[str]:
     """Names of the fields that hold a tuple of a union of dataclasses."""
+    return _cached_union_fields(cls)
+
+
+@cache
+def _cached_union_fields(cls: Any) -> frozenset[str]:
     found = set()
     for name, annotation in _fields(cls):
         args = typing.get_args(annotation)

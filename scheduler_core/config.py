@@ -16,6 +16,21 @@ ADMISSION_RULES = ("whole_minus_promised", "whole_prompt", "first_chunk", "when_
 #: Fields that fix the layout of memory or the random state: they cannot change while a run goes on.
 FIXED_FIELDS = ("block_size", "num_blocks", "max_model_len", "num_swap_blocks", "seed", "cost")
 
+#: What a preset leaves alone, unless it names it.
+_MACHINE_FIELDS = (
+    "block_size",
+    "num_blocks",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "max_model_len",
+    "num_swap_blocks",
+    "policy",
+    "aging",
+    "mlfq_levels",
+    "seed",
+    "cost",
+)
+
 _BOUNDS: dict[str, tuple[int, int]] = {
     "block_size": (1, 1024),
     "num_blocks": (1, 1_000_000),
@@ -113,6 +128,12 @@ class EngineConfig:
         if name not in PRESETS:
             raise ConfigError(f"there is no preset {name!r}; the presets are {', '.join(PRESETS)}")
         return cls(**PRESETS[name])
+
+    def with_preset(self, name: str) -> Self:
+        """The preset's way of scheduling, with sizes, policy and seed as here unless the preset names them."""
+        preset = self.preset(name)
+        kept = {field: getattr(self, field) for field in _MACHINE_FIELDS if field not in PRESETS[name]}
+        return preset.replace(**kept)
 
     @classmethod
     def parse_field(cls, name: str, text: str) -> Any:

@@ -171,7 +171,7 @@ class Scheduler:
         self._log.append(FaultInjected("copy_out", request_id, f"{problem}; its KV will be computed again"))
 
     def copy_in_failed(self, output: SchedulerOutput, copy: BlockCopy, problem: str) -> SchedulerOutput:
-        """A restore that did not work: keep what was attached from the cache, compute the rest from the next tick on."""
+        """A restore that did not work: keep what came from the cache, compute the rest from the next tick on."""
         request = self.requests[copy.request_id]
         self._drop_saved(request)
         request.num_computed_tokens = copy.first_block * self.config.block_size
@@ -302,7 +302,7 @@ class Scheduler:
     def _let_leave(
         self, now: Pass, request: Request, hits: Sequence[int], reserved: int, obstacle: Obstacle
     ) -> Obstacle | None:
-        """Make room by ending expired slices, else by pushing out worse classes; the obstacle stays if neither helps."""
+        """Make room by ending expired slices, else by pushing out worse classes; else the obstacle stays."""
 
         def fits(leaving: Sequence[Request]) -> bool:
             return self._obstacle(now, request, hits, reserved, leaving) is None

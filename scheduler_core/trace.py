@@ -55,9 +55,9 @@ class RequestSnapshot:
 class Snapshot:
     """The whole state as of the end of a tick.
 
-    `requests` holds those alive, in arrival order, and those that finished in this very tick. `waiting` is in
-    the order of admission, best first; `running` in the order of admission. `free_blocks` starts with the block that would be
-    taken next; blocks both free and published are "kept for reuse".
+    `requests` holds those alive, in order of sending, and those that finished in this very tick. `waiting` has
+    the best first, `running` the one admitted first. `free_blocks` starts with the block that would be taken
+    next; blocks both free and published are "kept for reuse".
     """
 
     requests: tuple[RequestSnapshot, ...]

@@ -139,7 +139,7 @@ class SyntheticRunner:
 
 
 def _word(token_id: int) -> str:
-    syllables = []
+    syllables: list[str] = []
     rest = token_id
     while rest and len(syllables) < 3:
         rest, which = divmod(rest, len(_SYLLABLES))

@@ -1,0 +1,216 @@
+"""The command line: run a scenario, record one with the real model, replay a recording, list what there is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from scheduler_core.backends import model_store
+from scheduler_core.backends.base import ModelRunner
+from scheduler_core.backends.replay import ReplayRunner
+from scheduler_core.backends.synthetic import SyntheticRunner
+from scheduler_core.config import EngineConfig
+from scheduler_core.engine import Engine
+from scheduler_core.errors import ConfigError, TickscopeError
+from scheduler_core.report import report
+from scheduler_core.trace import Trace
+from scheduler_core.workload import Scenario, list_scenarios, load_scenario
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None)
+
+
+class BackendKind(Enum):
+    SYNTHETIC = "synthetic"
+    MODEL = "model"
+
+
+JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the figures as JSON.")]
+
+
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(help="A name from `scenarios`, or the path of a .toml file.")],
+    settings: Annotated[list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", help="More of --set.")] = None,
+    backend: Annotated[BackendKind, typer.Option(help="Who computes the tokens.")] = BackendKind.SYNTHETIC,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Schedule as this preset does.")] = None,
+    json_: JsonOption = None,
+    trace: Annotated[Path | None, typer.Option(help="Write the whole run, gzipped.")] = None,
+) -> None:
+    """Run a scenario and show what became of its requests."""
+    loaded = load_scenario(scenario)
+    config = _configure(loaded.config, preset, [*(set_ or []), *(settings or [])])
+    runner = _runner(backend)
+    result = _run(loaded, config, runner)
+    if trace is not None:
+        _write(trace, result.to_bytes())
+    _show(result, runner, json_)
+
+
+@app.command()
+def record(
+    scenario: Annotated[str, typer.Argument(help="A name from `scenarios`, or the path of a .toml file.")],
+    file: Annotated[Path, typer.Argument(help="Where the recorded run goes (.json.gz).")],
+) -> None:
+    """Run a scenario on the real model and keep the run."""
+    loaded = load_scenario(scenario)
+    result = _run(loaded, loaded.config, _runner(BackendKind.MODEL))
+    _write(file, result.to_bytes())
+    _console().print(f"{file}: {len(result.records)} ticks", markup=False, highlight=False)
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A recorded run.")],
+    json_: JsonOption = None,
+) -> None:
+    """Check a recorded run, recount its figures and show them."""
+    trace = Trace.load(file)
+    _show(trace, ReplayRunner(trace), json_)
+
+
+@app.command()
+def scenarios() -> None:
+    """List the shipped scenarios."""
+    table = Table("scenario", "title", "requests", box=None, header_style="bold")
+    for name in list_scenarios():
+        loaded = load_scenario(name)
+        table.add_row(name, loaded.title, str(len(loaded.requests)))
+    _result_console().print(table)
+
+
+def _configure(config: EngineConfig, preset: str | None, settings: list[str]) -> EngineConfig:
+    if preset is not None:
+        config = config.with_preset(preset)
+    changes = dict(_setting(text) for text in settings)
+    return config.replace(**changes)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"{text!r} is not a setting; write FIELD=VALUE, such as quantum=4")
+    return name, EngineConfig.parse_field(name, value)
+
+
+def _runner(kind: BackendKind) -> ModelRunner:
+    if kind is BackendKind.SYNTHETIC:
+        return SyntheticRunner()
+    from scheduler_core.backends.transformers_runner import TransformersRunner
+
+    with _progress() as progress:
+        task = progress.add_task("loading the model", total=1.0)
+        loaded = model_store.load(progress=lambda done, text: progress.update(task, completed=done, description=text))
+    return TransformersRunner(loaded)
+
+
+def _run(scenario: Scenario, config: EngineConfig, runner: ModelRunner) -> Trace:
+    engine = Engine(config, runner, scenario=scenario.name, title=scenario.title)
+    for spec in scenario.specs(runner):
+        engine.add_request(spec)
+    with _progress() as progress:
+        task = progress.add_task("tick 0", total=len(scenario.requests))
+        return engine.run(
+            progress=lambda tick, finished, sent: progress.update(task, completed=finished, description=f"tick {tick}")
+        )
+
+
+def _show(trace: Trace, runner: ModelRunner, json_target: str | None) -> None:
+    figures = report(trace, lambda token_ids: runner.decode(list(token_ids)))
+    if json_target == "-":
+        print(json.dumps(figures))
+        return
+    if json_target is not None:
+        _write(Path(json_target), (json.dumps(figures, indent=1) + "\n").encode())
+    _print_table(figures)
+
+
+def _print_table(figures: dict[str, Any]) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("request", "status"):
+        table.add_column(heading)
+    for heading in ("prompt / cached / output", "preempted", "TTFT s", "ITL s"):
+        table.add_column(heading, justify="right", no_wrap=heading != "prompt / cached / output")
+    table.add_column("text", ratio=1)
+    for row in figures["requests"]:
+        table.add_row(
+            Text(row["id"]),
+            row["finish_reason"] or row["status"],
+            f"{row['num_prompt_tokens']} / {row['num_cached_tokens']} / {len(row['output_token_ids'])}",
+            str(row["num_preemptions"]),
+            _seconds(row["ttft_s"]),
+            _seconds(row["mean_itl_s"]),
+            Text(_one_line(row["message"] or row["text"])),
+        )
+    console = _result_console()
+    console.print(table)
+    console.print(Text("  ".join(f"{name} {_figure(value)}" for name, value in figures["totals"].items()), style="dim"))
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as problem:
+        raise TickscopeError(f"cannot write {path}: {problem.strerror or problem}") from None
+
+
+def _result_console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=140)
+
+
+def _console() -> Console:
+    """Progress and remarks go to stderr: stdout belongs to the result."""
+    return Console(stderr=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=_console(), transient=True) as progress:
+        yield progress
+
+
+def main() -> int:
+    """Run the command; 2 with one line on stderr for a user's mistake."""
+    try:
+        app(standalone_mode=False)
+    except TickscopeError as problem:
+        return _fail(str(problem))
+    except Exception as problem:
+        # typer raises its own copies of click's exceptions, which share only this method.
+        if hasattr(problem, "format_message"):
+            return _fail(problem.format_message() or "see --help")
+        raise
+    return 0
+
+
+def _fail(message: str) -> int:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
