@@ -112,6 +112,24 @@ def load(path: str | Path | None = None, progress: Progress | None = None, devic
     return loaded
 
 
+class SharedModel:
+    """A model that is loaded at most once, by whoever needs it first; cheap to make, safe from several threads."""
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self._path = path
+        self._turn = threading.Lock()
+        self._loaded: LoadedModel | None = None
+
+    def get(self, progress: Progress | None = None) -> LoadedModel:
+        """The model; a failed attempt is not remembered; raises `ModelError`."""
+        if self._turn.locked() and progress:
+            progress(0.0, "another run is loading the model; waiting for it")
+        with self._turn:
+            if self._loaded is None:
+                self._loaded = load(self._path, progress)
+            return self._loaded
+
+
 def _asked_for(asked: str) -> Weights:
     if asked.startswith(HUB_PREFIX):
         repo = asked.removeprefix(HUB_PREFIX)
