@@ -87,7 +87,7 @@ class Workload:
 
 def random_config(rng: random.Random) -> EngineConfig:
     lanes = rng.randint(1, 5)
-    num_blocks = rng.choice([6, 8, 12, 16, 32])
+    num_blocks = rng.choice([8, 12, 16, 24, 32])
     return EngineConfig(
         block_size=rng.choice([1, 2, 4, 5]),
         num_blocks=num_blocks,
@@ -98,10 +98,10 @@ def random_config(rng: random.Random) -> EngineConfig:
         chunk_size=rng.choice([None, 1, 3, 4, 8]),
         cap_lone_request=rng.random() < 0.7,
         enable_prefix_caching=rng.random() < 0.8,
-        policy=rng.choice(POLICIES),
+        policy=rng.choice((*POLICIES, "priority", "priority", "mlfq")),
         aging=rng.choice([0, 0, 1, 3, 10]),
         mlfq_levels=rng.randint(1, 4),
-        priority_push_out=rng.random() < 0.6,
+        priority_push_out=rng.random() < 0.8,
         quantum=rng.choice([None, 1, 2, 3, 8]),
         preemption_mode=rng.choice(PREEMPTION_MODES),
         num_swap_blocks=rng.choice([0, 3, 8, 128]),
