@@ -1,0 +1,182 @@
+// KV memory: a square a block, and the copies on the host.
+
+const SIZES = [24, 22, 20, 18, 16, 14, 12];
+const BLOCK_KINDS = ["free", "kept", "cached", "computed", "generated"];
+const MAX_SQUARES = 4096;
+const GAP = 3;
+
+class Blocks {
+  constructor(stage) {
+    this.stage = stage;
+    this.count = el("span", { class: "count" });
+    this.grid = el("div", { class: "grid", role: "group", "aria-label": "KV blocks" });
+    this.more = el("p", { class: "empty", hidden: "" });
+    this.squares = [];
+    this.grid.addEventListener("keydown", (event) => this.rove(event));
+    this.node = el("section", { class: "panel kv" }, heading("KV blocks", this.count), this.grid, this.more);
+  }
+
+  /** The largest squares that fill the width in few rows. */
+  layout() {
+    const shown = Math.min(this.stage.run.numBlocks, MAX_SQUARES);
+    if (this.squares.length !== shown) this.rebuild(shown);
+    const width = this.grid.clientWidth + GAP;
+    const tallest = width < 480 ? 400 : 176;
+    const [pitch, columns] = gridFor(shown, width, tallest);
+    setStyle(this.grid, "--cell", `${pitch - GAP}px`);
+    setStyle(this.grid, "grid-template-columns", `repeat(${columns}, var(--cell))`);
+    setAttr(this.grid, "data-small", pitch - GAP < 16 ? "" : null);
+    this.columns = columns;
+    const hidden = this.stage.run.numBlocks - shown;
+    this.more.hidden = hidden === 0;
+    setText(this.more, `and ${counted(hidden, "block")} more`);
+  }
+
+  rebuild(shown) {
+    this.squares = Array.from({ length: shown }, (_, block) => this.make(block));
+    this.grid.replaceChildren(...this.squares.map((square) => square.node));
+    this.squares[0]?.node.setAttribute("tabindex", "0");
+  }
+
+  make(block) {
+    const node = el("span", { class: "block", role: "img", "data-kind": "free", click: () => this.pick(block) });
+    this.stage.tip.on(node, () => this.facts(block));
+    return { node, code: -1 };
+  }
+
+  pick(block) {
+    const [owner] = this.stage.view.blocks[block].owners;
+    if (owner !== undefined) this.stage.toggleSelection(owner);
+  }
+
+  /** Arrow keys walk from square to square while one has the focus. */
+  rove(event) {
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns };
+    const from = this.squares.findIndex((square) => square.node === event.target);
+    if (from < 0 || !(event.key in steps)) {
+      if (from >= 0 && event.key === "Enter") this.pick(from);
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+    const to = this.squares[from + steps[event.key]];
+    if (!to) return;
+    this.squares[from].node.removeAttribute("tabindex");
+    to.node.setAttribute("tabindex", "0");
+    to.node.focus({ preventScroll: true });
+  }
+
+  facts(block) {
+    const { view } = this.stage;
+    const cell = view.blocks[block];
+    const names = cell.owners.map((owner) => view.run.requests[owner].id).join(", ");
+    const rows = [["state", blockWords(cell)]];
+    if (names) rows.push([cell.owners.length > 1 ? "shared by" : "of", names]);
+    if (cell.index >= 0) {
+      const first = cell.index * view.run.blockSize;
+      rows.push(["positions", `${first} to ${first + view.run.blockSize - 1}`]);
+    }
+    rows.push(["in the prefix cache", cell.published ? "yes" : "no"]);
+    return { title: `Block ${block}`, rows };
+  }
+
+  draw(view) {
+    this.drawCounts(view);
+    const { selected } = this.stage;
+    for (let block = 0; block < this.squares.length; block += 1) {
+      const cell = view.blocks[block];
+      const spot = selected < 0 ? 0 : cell.owners.includes(selected) ? 1 : 2;
+      const changed = view.changedBlocks.has(block);
+      const code = (cellCode(cell) * 3 + spot) * 2 + (changed ? 1 : 0);
+      const square = this.squares[block];
+      if (square.code === code && cell.owners.length < 2) continue;
+      square.code = code;
+      this.drawSquare(square.node, block, cell, changed, spot, view.run);
+    }
+  }
+
+  drawSquare(node, block, cell, changed, spot, run) {
+    const label = cell.owners.length > 1 ? `×${cell.owners.length}` : cell.owners.length ? run.requests[cell.owners[0]].label : "";
+    setAttr(node, "data-kind", BLOCK_KINDS[cell.kind]);
+    setAttr(node, "data-published", cell.published ? "" : null);
+    setAttr(node, "data-changed", changed ? "" : null);
+    setAttr(node, "data-spot", ["", "on", "off"][spot] || null);
+    setStyle(node, "--fill", `${cell.fill * 12.5}%`);
+    setText(node, label);
+    const names = cell.owners.map((owner) => run.requests[owner].id).join(", ");
+    setAttr(node, "aria-label", `block ${block}, ${blockWords(cell)}${names ? `, ${names}` : ""}`);
+  }
+
+  drawCounts(view) {
+    const used = view.blocks.filter((cell) => cell.owners.length > 0).length;
+    const kept = view.blocks.filter((cell) => cell.kind === KEPT).length;
+    const promised = view.run.promised[view.tick] ?? 0;
+    const free = view.run.numBlocks - used - kept;
+    const parts = [`${used} of ${view.run.numBlocks} in use`, `${kept} kept for reuse`, `${free} free`];
+    if (promised) parts.push(`${promised} promised`);
+    setText(this.count, parts.join(" · "));
+  }
+}
+
+function blockWords(cell) {
+  if (cell.owners.length > 1) return `shared, ${cell.owners.length} references`;
+  return ["free", "kept for reuse", "taken from the cache", "computed prompt", "generated text"][cell.kind];
+}
+
+/** Pitch and columns for `count` squares in `width`, at most `tallest` high where that is possible. */
+function gridFor(count, width, tallest) {
+  for (const size of SIZES) {
+    const smallest = size + GAP;
+    const rows = Math.max(1, Math.ceil(count / Math.max(1, Math.floor(width / smallest))));
+    const columns = Math.ceil(count / rows);
+    const pitch = Math.min(Math.floor(width / columns), 30);
+    if (rows * pitch <= tallest || size === SIZES.at(-1)) return [pitch, columns];
+  }
+  return [GAP + 12, 1];
+}
+
+class HostPool {
+  constructor(stage) {
+    this.stage = stage;
+    this.count = el("span", { class: "count" });
+    this.grid = el("div", { class: "grid host-grid" });
+    this.note = el("p", { class: "empty" });
+    this.squares = new KeyedChildren(this.grid, (key) => this.make(key));
+    this.node = el("section", { class: "panel host" }, heading("Host pool", this.count), this.grid, this.note);
+  }
+
+  make(key) {
+    const request = Number(key.split(":")[0]);
+    const node = el("span", { class: "block", "data-kind": "preempted", "aria-hidden": "true", click: () => this.stage.toggleSelection(request) });
+    this.stage.tip.on(node, () => requestFacts(this.stage.view, request));
+    return { node, request };
+  }
+
+  draw(view) {
+    const { run, tick } = view;
+    const keys = [];
+    const saved = [];
+    for (const state of view.states.values()) {
+      const blocks = Math.ceil(state.saved / run.blockSize);
+      if (!blocks) continue;
+      saved.push(state);
+      for (let i = 0; i < blocks; i += 1) keys.push(`${state.request}:${i}`);
+    }
+    const drops = view.settings.preemption_mode !== "swap" || run.hostBlocks === 0;
+    setText(this.count, drops && !keys.length ? "" : `${run.hostUsed[tick] ?? 0} of ${run.hostBlocks}`);
+    setAttr(this.grid, "data-many", keys.length > 24 ? "" : null);
+    this.squares.show(keys.slice(0, 160), ({ node, request }) => {
+      setText(node, run.requests[request].label);
+      setAttr(node, "data-spot", this.stage.spot(request));
+    });
+    setText(this.note, hostNote(run, saved, drops));
+  }
+}
+
+function hostNote(run, saved, drops) {
+  if (!saved.length) return drops ? "not used: preempted KV is dropped" : "nothing saved";
+  const tokens = saved.reduce((sum, state) => sum + state.saved, 0);
+  const names = saved.length > 3 ? counted(saved.length, "request") : saved.map((state) => run.requests[state.request].id).join(", ");
+  const size = run.data.backend.bytes_per_token * tokens;
+  return `${names} · ${counted(tokens, "token")}${size ? ` · ${bytes(size)}` : ""}`;
+}

@@ -1,0 +1,103 @@
+// Those that wait and those that have ended, a card each.
+
+class Cards {
+  constructor(stage, name, title) {
+    this.stage = stage;
+    this.name = name;
+    this.count = el("span", { class: "count" });
+    this.list = el("ol", { class: "cards", tabindex: "0", "aria-label": title });
+    this.empty = el("p", { class: "empty" });
+    this.parts = new KeyedChildren(this.list, (request) => this.make(request));
+    this.node = el("section", { class: `panel side ${name}` }, heading(title, this.count), this.list, this.empty);
+  }
+
+  make(request) {
+    const part = { node: el("li", { class: "card" }) };
+    part.name = el("button", { class: "name", type: "button", text: this.stage.run.requests[request].id });
+    part.tag = el("span", { class: "tag" });
+    part.line = el("span", { class: "line" });
+    part.node.append(part.name, part.tag, part.line);
+    part.node.addEventListener("click", () => this.stage.toggleSelection(request));
+    this.stage.tip.on(part.node, () => requestFacts(this.stage.view, request));
+    return part;
+  }
+
+  find(request) {
+    return this.parts.parts.get(request)?.node ?? null;
+  }
+
+  reset() {
+    this.parts.clear();
+  }
+
+  draw(view) {
+    const { shown, total, nobody } = this.contents(view);
+    setText(this.count, String(total));
+    setText(this.empty, nobody);
+    this.empty.hidden = total > 0;
+    this.list.hidden = total === 0;
+    setAttr(this.list, "data-many", total > 3 ? "" : null);
+    this.parts.show(shown, (part, request) => {
+      const state = view.states.get(request);
+      setAttr(part.node, "data-request", view.run.requests[request].id);
+      setAttr(part.node, "data-news", newsOf(view, request) || null);
+      setAttr(part.node, "data-spot", this.stage.spot(request));
+      setAttr(part.name, "aria-pressed", String(this.stage.selected === request));
+      this.describe(part, view, state);
+    });
+  }
+}
+
+class WaitingCards extends Cards {
+  constructor(stage) {
+    super(stage, "waiting", "Waiting");
+  }
+
+  contents(view) {
+    const later = view.run.requests.length - view.states.size;
+    const nobody = later ? `nobody waits; ${later} still to come` : "nobody waits";
+    return { ...view.queue, nobody };
+  }
+
+  describe(part, view, state) {
+    const facts = view.run.requests[state.request];
+    const out = state.where === PREEMPTED;
+    setAttr(part.node, "data-out", out ? "" : null);
+    setAttr(part.tag, "data-kind", out ? "preempted" : "waiting");
+    setText(part.tag, out ? "preempted ×" : `waits ${state.waited}`);
+    const level = view.settings.policy === "fcfs" ? "" : ` · class ${state.level}`;
+    const saved = Math.ceil(state.saved / view.run.blockSize);
+    if (saved) setText(part.line, `${counted(saved, "block")} on the host${level}`);
+    else if (out) setText(part.line, `${counted(state.tokens, "token")} to compute again${level}`);
+    else setText(part.line, `prompt ${facts.prompt}${level}`);
+  }
+}
+
+const ENDS = { stop: "", length: "", abort: "aborted", rejected: "refused", error: "failed" };
+
+class FinishedCards extends Cards {
+  constructor(stage) {
+    super(stage, "finished", "Finished");
+  }
+
+  contents(view) {
+    return { shown: view.finished, total: view.finished.length, nobody: "nobody yet" };
+  }
+
+  describe(part, view, state) {
+    const { run, tick } = view;
+    const bad = ENDS[this.reason(run, state.request, tick)];
+    const { before, fresh } = run.textAt(state.request, tick);
+    const text = visible((before + fresh).trim());
+    setAttr(part.tag, "data-kind", bad ? "preempted" : "generated");
+    setText(part.tag, bad ? `${bad} ×` : `${state.generated} tok ✓`);
+    setText(part.line, text ? `“${text}”` : bad ? "no text" : "");
+  }
+
+  reason(run, request, tick) {
+    const event = run.events.find(
+      (one) => one.request === request && one.tick <= tick && (one.name === "finished" || one.name === "refused"),
+    );
+    return event?.name === "refused" ? "rejected" : FINISH_REASONS[event?.number ?? 0];
+  }
+}

@@ -1,0 +1,414 @@
+// The stage: holds the run, the tick and the selection, and lets every panel draw the same instant.
+
+/** Stages with the same link name move together; only the one that is driven tells Python. */
+const LINKED = new Map();
+
+const KEY_SPEEDS = { 1: 0.5, 2: 1, 3: 2, 4: 4, 5: 8 };
+const STEP_EMIT_MS = 90;
+const NO_RUN = {
+  ticks: 0, blocks: 0, block_size: 1, host_blocks: 0, unit: true, title: "", backend: {}, settings: [[0, { max_num_seqs: 1 }]],
+  requests: [], where: [], scheduled: [], again: [], hit: [], slice: [], saved: [], class: [], preemptions: [],
+  computed: [], waited: [], queue: "", running: "", batch: "", tables: [], promised: "", host_used: "", published: "",
+  start: "", length: "", wall: "", events: "", kinds: [], lines: [], told: "",
+};
+
+class Stage {
+  constructor(parent) {
+    this.parent = parent;
+    this.selected = -1;
+    this.tick = 0;
+    this.options = { status: "recorded", clock: "virtual", spoilers: true, why: true, computing: false };
+    this.run = new Run(NO_RUN);
+    this.colors = new Map();
+    this.playback = new Playback(() => this.advance());
+    this.build();
+    this.listen();
+  }
+
+  // --- making -------------------------------------------------------------------------------------------------
+
+  build() {
+    this.root = el("div", { class: "stage", tabindex: "0", role: "region", "data-playing": "false" });
+    this.tip = new Tip(this.root);
+    this.motion = new Motion(this.root);
+    this.help = new Help(this);
+    this.transport = new Transport(this);
+    this.scrubber = new Scrubber(this);
+    this.waiting = new WaitingCards(this);
+    this.lanes = new Lanes(this);
+    this.finished = new FinishedCards(this);
+    this.blocks = new Blocks(this);
+    this.host = new HostPool(this);
+    this.timeline = new Timeline(this);
+    this.narrator = new Narrator(this);
+    this.panels = [this.transport, this.scrubber, this.lanes, this.waiting, this.finished, this.blocks, this.host, this.timeline, this.narrator];
+    const board = el("div", { class: "board" }, ...[this.waiting, this.lanes, this.finished, this.blocks, this.host, this.timeline].map((panel) => panel.node));
+    this.message = el("p", { class: "message", role: "alert", hidden: "" });
+    this.root.prepend(this.message, this.transport.node, this.scrubber.node, board, this.narrator.node);
+    this.root.append(this.help.node);
+    this.parent.append(this.root);
+    this.transport.showPlaying(false);
+  }
+
+  listen() {
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    this.root.addEventListener("keydown", (event) => this.key(event), { signal });
+    this.root.addEventListener("click", (event) => this.takeFocus(event), { signal });
+    document.addEventListener("visibilitychange", () => document.hidden && this.pause(), { signal });
+    this.motion.calm.addEventListener("change", () => this.showCalm(), { signal });
+    this.resize = new ResizeObserver(() => this.resized());
+    this.resize.observe(this.root);
+    this.showCalm();
+  }
+
+  showCalm() {
+    setAttr(this.root, "data-calm", this.motion.allowed ? null : "");
+  }
+
+  destroy() {
+    this.playback.pause();
+    clearTimeout(this.emitting);
+    this.abort.abort();
+    this.resize.disconnect();
+    this.join(null);
+    this.root.remove();
+  }
+
+  // --- data from Python ---------------------------------------------------------------------------------------
+
+  /** Takes what Python sent: new data, options, and a command if its number has grown. */
+  update(data, emit) {
+    this.emit = emit;
+    const isFirst = this.command === undefined;
+    const options = { ...this.options, ...data.options };
+    this.options = options;
+    setAttr(this.root, "aria-label", options.label);
+    this.join(options.link);
+    this.load(data.run);
+    if (isFirst || data.command.id > this.command) this.obey(data.command, isFirst);
+    this.command = Math.max(this.command ?? data.command.id, data.command.id);
+    this.retheme();
+    this.layout();
+    this.show(this.tick, { still: true });
+  }
+
+  load(run) {
+    if (run === this.source) return;
+    this.source = run;
+    const problem = this.problem(run);
+    const id = this.run.requests[this.selected]?.id;
+    this.run = new Run(problem ? NO_RUN : run);
+    this.selected = this.run.requests.findIndex((facts) => facts.id === id);
+    for (const cards of [this.waiting, this.finished]) cards.reset();
+    this.host.squares.clear();
+    this.lanes.budget.segments.clear();
+    this.tip.hide();
+    this.message.hidden = !problem;
+    setText(this.message, problem);
+    setAttr(this.root, "data-broken", problem ? "" : null);
+  }
+
+  problem(run) {
+    if (run?.v !== DATA_VERSION) return `The stage reads data of version ${DATA_VERSION}, and was sent version ${run?.v}. Reload the page.`;
+    if (run.message) return run.message;
+    try {
+      new Run(run);
+    } catch (error) {
+      return `The stage cannot read this run: ${error.message}`;
+    }
+    return "";
+  }
+
+  obey(command, isFirst) {
+    if (command.tick !== null && command.tick !== undefined) this.tick = command.tick;
+    if (command.selected !== null || !isFirst) this.selected = this.run.requests.findIndex((facts) => facts.id === command.selected);
+    if (command.play) this.play();
+    else if (!isFirst) this.halt();
+  }
+
+  // --- time ---------------------------------------------------------------------------------------------------
+
+  get lastTick() {
+    return Math.max(this.run.length - 1, 0);
+  }
+
+  /** The next tick of playback. While a live run computes, its end is only a pause for breath. */
+  advance() {
+    if (this.tick < this.lastTick) this.show(this.tick + 1);
+    else if (!this.options.computing) this.pause();
+    if (this.tick === this.lastTick && !this.options.computing) this.pause();
+  }
+
+  toggle() {
+    if (this.playback.playing) this.pause();
+    else this.play();
+  }
+
+  play() {
+    if (this.playback.playing || document.hidden) return;
+    if (this.tick >= this.lastTick && !this.options.computing) this.show(0, { still: true });
+    this.playback.play();
+    this.showPlaying(true);
+    this.others((stage) => stage.showPlaying(true));
+  }
+
+  pause() {
+    if (!this.playback.playing) return;
+    this.halt();
+    this.tell();
+  }
+
+  halt() {
+    this.playback.pause();
+    this.showPlaying(false);
+    this.others((stage) => {
+      stage.playback.pause();
+      stage.showPlaying(false);
+    });
+  }
+
+  showPlaying(playing) {
+    setAttr(this.root, "data-playing", String(playing));
+    this.transport.showPlaying(playing);
+  }
+
+  setSpeed(speed) {
+    this.playback.speed = speed;
+    this.transport.showSpeed(speed);
+    this.others((stage) => {
+      stage.playback.speed = speed;
+      stage.transport.showSpeed(speed);
+    });
+  }
+
+  seek(tick) {
+    this.halt();
+    this.show(tick, { still: true });
+    this.narrator.announce(this.view);
+    this.tell();
+  }
+
+  step(by) {
+    this.halt();
+    this.show(this.tick + by);
+    this.narrator.announce(this.view);
+    this.tell(STEP_EMIT_MS);
+  }
+
+  scrub(tick) {
+    this.halt();
+    this.show(tick, { still: true });
+  }
+
+  endScrub() {
+    this.narrator.announce(this.view);
+    this.tell();
+  }
+
+  jump(direction) {
+    const { kind } = this.transport;
+    const tick = direction > 0 ? nextTick(this.run, kind, this.tick) : previousTick(this.run, kind, this.tick);
+    if (tick >= 0) this.seek(tick);
+    else this.narrator.say(`No ${direction > 0 ? "further" : "earlier"} ${JUMPS[kind].label}.`);
+  }
+
+  // --- drawing ------------------------------------------------------------------------------------------------
+
+  /** Draws a tick; `still` leaves out the flights. */
+  show(tick, { still = false, isEcho = false } = {}) {
+    const target = Math.max(0, Math.min(Math.round(Number(tick)) || 0, this.lastTick));
+    const before = this.view;
+    const isStep = !still && before && Math.abs(target - before.tick) === 1;
+    const view = viewAt(this.run, target);
+    const places = isStep ? this.motion.places(movers(before, view), (request) => this.find(request)) : null;
+    this.tick = target;
+    this.view = view;
+    setAttr(this.root, "data-glide", isStep && this.playback.speed <= 2 ? "" : null);
+    for (const panel of this.panels) panel.draw(view);
+    setAttr(this.root, "data-tick", view.tick);
+    setAttr(this.root, "data-state-hash", view.hash);
+    this.tip.refresh();
+    if (places?.size) this.fly(places, view);
+    if (!isEcho) this.others((stage) => stage.show(target, { still, isEcho: true }));
+  }
+
+  fly(places, view) {
+    const pace = this.playback.playing ? Math.min(MOVE_MS, this.playback.interval) : MOVE_MS;
+    this.motion.fly(places, (request) => this.find(request), (request) => this.run.requests[request].id, (request) => newsOf(view, request), pace);
+  }
+
+  /** The element that stands for a request: its card or its lane. */
+  find(request) {
+    const where = this.view.states.get(request)?.where;
+    if (where === FINISHED) return this.finished.find(request);
+    return where === RUNNING ? this.lanes.find(request) : this.waiting.find(request);
+  }
+
+  layout() {
+    if (!this.root.clientWidth) return;
+    this.laidOut = this.root.clientWidth;
+    for (const panel of [this.lanes, this.scrubber, this.blocks, this.timeline]) panel.layout();
+  }
+
+  resized() {
+    if (this.root.clientWidth === this.laidOut) return;
+    this.layout();
+    if (this.view) this.show(this.tick, { still: true, isEcho: true });
+  }
+
+  /** Colours as they are now, for what is painted on canvas. */
+  color(name) {
+    if (!this.colors.has(name)) this.colors.set(name, resolveColor(this.root, name));
+    return this.colors.get(name);
+  }
+
+  get font() {
+    return getComputedStyle(this.root).fontFamily;
+  }
+
+  retheme() {
+    this.colors.clear();
+    setAttr(this.root, "data-theme", isDark(this.root) ? "dark" : "light");
+  }
+
+  // --- selection ----------------------------------------------------------------------------------------------
+
+  toggleSelection(request) {
+    this.select(this.selected === request ? -1 : request);
+  }
+
+  select(request) {
+    if (request === this.selected) return;
+    this.showSelection(this.run.requests[request]?.id ?? null);
+    this.others((stage) => stage.showSelection(this.run.requests[request]?.id ?? null));
+    this.tell();
+  }
+
+  showSelection(id) {
+    this.selected = this.run.requests.findIndex((facts) => facts.id === id);
+    setAttr(this.root, "data-selected", this.selected >= 0 ? id : null);
+    this.show(this.tick, { still: true, isEcho: true });
+  }
+
+  /** How the selection concerns a request: "on", "off" or nothing. */
+  spot(request) {
+    if (this.selected < 0) return null;
+    return request === this.selected ? "on" : "off";
+  }
+
+  // --- keys and focus -----------------------------------------------------------------------------------------
+
+  key(event) {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.composedPath()[0];
+    if (target.matches?.("select, textarea, input:not([type=range])")) return;
+    if (event.key === " " && target.matches?.("button")) return;
+    const act = this.actionFor(event);
+    if (!act) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  }
+
+  actionFor(event) {
+    if (event.key in KEY_SPEEDS) return () => this.setSpeed(KEY_SPEEDS[event.key]);
+    switch (event.key) {
+      case " ": case ".": return () => this.toggle();
+      case "ArrowLeft": case "PageUp": return () => this.step(-1);
+      case "ArrowRight": case "PageDown": return () => this.step(1);
+      case "Home": return () => this.seek(0);
+      case "End": return () => this.seek(this.lastTick);
+      case "n": return () => this.jump(1);
+      case "N": return () => this.jump(-1);
+      case "?": return () => this.help.open();
+      case "Escape": return this.selected >= 0 ? () => this.select(-1) : null;
+      default: return null;
+    }
+  }
+
+  /** After a click the keys work; who tabs to a button keeps the focus there. */
+  takeFocus(event) {
+    const target = event.composedPath()[0];
+    const isPointer = event.detail > 0;
+    if (!isPointer || this.help.isOpen || target.closest?.("select, input")) return;
+    this.root.focus({ preventScroll: true });
+  }
+
+  focused() {
+    return this.root.getRootNode().activeElement;
+  }
+
+  // --- to Python and to linked stages -------------------------------------------------------------------------
+
+  /** Tells Python where the stage stands, once things have come to rest. */
+  tell(delay = 0) {
+    clearTimeout(this.emitting);
+    this.writeUrl();
+    this.emitting = setTimeout(() => this.emit?.state({
+      tick: this.tick,
+      selected: this.run.requests[this.selected]?.id ?? null,
+      playing: this.playback.playing,
+    }), delay);
+  }
+
+  /** A wish that only the server can fulfil. */
+  act(name, request = -1) {
+    this.pause();
+    this.emit?.action({ name, tick: this.tick, request: this.run.requests[request]?.id ?? null });
+  }
+
+  /** The tick in the address, without an entry in the history. */
+  writeUrl() {
+    const { url } = this.options;
+    if (!url || this.playback.playing) return;
+    const address = new URL(window.location.href);
+    if (address.searchParams.get(url) === String(this.tick)) return;
+    address.searchParams.set(url, String(this.tick));
+    window.history.replaceState(window.history.state, "", address);
+  }
+
+  join(link) {
+    if (this.link === link) return;
+    LINKED.get(this.link)?.delete(this);
+    this.link = link;
+    if (!link) return;
+    if (!LINKED.has(link)) LINKED.set(link, new Set());
+    LINKED.get(link).add(this);
+  }
+
+  others(act) {
+    if (!this.link) return;
+    for (const stage of LINKED.get(this.link) ?? []) if (stage !== this) act(stage);
+  }
+}
+
+/** Requests that change their place between two instants. */
+function movers(before, view) {
+  const moved = [];
+  for (const [request, state] of view.states) {
+    const was = before.states.get(request);
+    if (was && placeOf(was) !== placeOf(state)) moved.push(request);
+  }
+  return moved;
+}
+
+function placeOf(state) {
+  if (state.where === RUNNING) return RUNNING;
+  return state.where === FINISHED ? FINISHED : WAITING;
+}
+
+/** A custom property as a colour that canvas understands: the browser resolves mixes and references. */
+function resolveColor(root, name) {
+  const probe = el("i");
+  probe.style.color = `var(${name})`;
+  root.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+function isDark(root) {
+  const parts = getComputedStyle(root).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? [255, 255, 255];
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] < 128;
+}

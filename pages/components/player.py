@@ -1,0 +1,155 @@
+"""The stage: one inline component that plays a recorded run in the browser."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from pages.components.player_payload import payload
+from scheduler_core.trace import Trace
+
+__all__ = ["StageState", "payload", "stage"]
+
+_FOLDER = Path(__file__).parents[2] / "assets" / "player"
+#: The scripts in the order in which they make one module.
+_SCRIPTS = (
+    "codec",
+    "run",
+    "view",
+    "jumps",
+    "dom",
+    "tip",
+    "motion",
+    "playback",
+    "transport",
+    "scrubber",
+    "bars",
+    "lanes",
+    "cards",
+    "blocks",
+    "timeline",
+    "narrator",
+    "help",
+    "stage",
+    "main",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StageState:
+    """Where the stage stood when it last spoke: it does so on pause, step, scrub and selection, not on each tick.
+
+    `action` is "why" or "stop" in the one run that such a click starts, else None; `action_request` is the
+    request that the click was about.
+    """
+
+    tick: int
+    selected: str | None = None
+    playing: bool = False
+    action: str | None = None
+    action_request: str | None = None
+
+    @property
+    def why_clicked(self) -> bool:
+        return self.action == "why"
+
+    @property
+    def stop_clicked(self) -> bool:
+        return self.action == "stop"
+
+
+def _script() -> str:
+    parts = [(_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
+    script = "\n".join(parts)
+    return script.replace("{{build}}", hashlib.sha256(script.encode()).hexdigest()[:12])
+
+
+_component = st.components.v2.component(
+    "tickscope.stage",
+    css=(_FOLDER / "stage.css").read_text(encoding="utf-8"),
+    js=_script(),
+)
+
+
+def stage(
+    trace: Trace,
+    key: str = "stage",
+    *,
+    tick: int | None = None,
+    cmd_id: int = 0,
+    selected: str | None = None,
+    play: bool = False,
+    computing: bool = False,
+    status: str = "recorded",
+    clock: str = "virtual",
+    on_change: Callable[[], None] | None = None,
+    link: str | None = None,
+    height: int | None = None,
+    url: str | None = "tick",
+    spoilers: bool = True,
+    why: bool = True,
+    label: str | None = None,
+) -> StageState:
+    """Draw the stage and say where it stands; call it inside a fragment, so that a step reruns the fragment only.
+
+    `tick`, `selected` and `play` are obeyed on the first showing and whenever `cmd_id` has grown; otherwise the
+    stage stays where its user left it, also when the trace changes. `computing` marks a live run that goes on.
+    `status` is "recorded", "live" or "synthetic", `clock` "virtual" or "measured". Stages with the same `link`
+    move together. `url` names the address parameter that holds the tick (None: leave the address alone);
+    without `spoilers` nothing after the tick is shown; `why` offers the link to the reasons.
+    """
+    result = _component(
+        key=key,
+        data={
+            "run": _encoded(trace, key),
+            "command": {"id": cmd_id, "tick": tick, "selected": selected, "play": play},
+            "options": {
+                "label": label or f"Stage: {trace.title or trace.scenario or 'run'}. Press question mark for the keys.",
+                "status": status,
+                "clock": clock,
+                "computing": computing,
+                "link": link,
+                "url": url,
+                "spoilers": spoilers,
+                "why": why,
+            },
+        },
+        height="content" if height is None else height,
+        on_view_change=on_change or _nothing,
+        on_action_change=on_change or _nothing,
+    )
+    return _state(result, trace, tick, selected)
+
+
+def _nothing() -> None:
+    """A callback makes Streamlit keep the key."""
+
+
+def _encoded(trace: Trace, key: str) -> dict[str, Any]:
+    """The payload, kept with the very trace it was made from: a step must not encode the run again."""
+    slot = f"_stage_payload {key}"
+    kept = st.session_state.get(slot)
+    if kept is None or kept[0] is not trace:
+        kept = (trace, payload(trace))
+        st.session_state[slot] = kept
+    encoded: dict[str, Any] = kept[1]
+    return encoded
+
+
+def _state(result: Mapping[str, Any], trace: Trace, tick: int | None, selected: str | None) -> StageState:
+    """What the browser said, made sound: it may be about an earlier, longer run."""
+    view = result.get("view") or {"tick": tick or 0, "selected": selected, "playing": False}
+    action = result.get("action") or {}
+    known = {spec.id for spec in trace.requests}
+    return StageState(
+        tick=max(0, min(int(view.get("tick") or 0), len(trace.records) - 1)),
+        selected=view.get("selected") if view.get("selected") in known else None,
+        playing=bool(view.get("playing")),
+        action=action.get("name"),
+        action_request=action.get("request") if action.get("request") in known else None,
+    )
