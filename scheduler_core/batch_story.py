@@ -23,7 +23,7 @@ def batch_story(trace: Trace, record: TickRecord) -> Sentence | None:
         return _decodes_only(decodes, lucky, drawn)
     rest = [_generated(lucky, drawn)] if lucky else []
     if len(chunks) == 1:
-        lead = _chunk(chunks[0], len(trace.request(chunks[0].request_id).prompt_token_ids), drawn)
+        lead = chunk_story(chunks[0], trace, drawn)
         return Sentence(lead, " ".join(rest), "progress", chunks[0].request_id)
     if firsts := [item.request_id for item in chunks if item.output_index == 0 and item.request_id in drawn]:
         rest.insert(0, f"{names(firsts)} generated {'its' if len(firsts) == 1 else 'their'} first token.")
@@ -56,9 +56,9 @@ def _generated(ids: Sequence[str], drawn: Mapping[str, str]) -> str:
     return f"{ids[0]} generated {quoted(drawn[ids[0]]) if drawn[ids[0]] else 'a token'}."
 
 
-def _chunk(item: ScheduledRequest, prompt: int, drawn: Mapping[str, str]) -> str:
+def chunk_story(item: ScheduledRequest, trace: Trace, drawn: Mapping[str, str]) -> str:
     """Says "R4 read 32 more tokens of its prompt (96 of 152)."."""
-    who = item.request_id
+    who, prompt = item.request_id, len(trace.request(item.request_id).prompt_token_ids)
     if item.recomputed_tokens == item.num_tokens:
         return f"{who} computed {count(item.num_tokens, 'lost token')} again ({item.end:,} done)."
     again = f", {item.recomputed_tokens:,} of them again," if item.recomputed_tokens else ""

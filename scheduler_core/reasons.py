@@ -9,7 +9,7 @@ from scheduler_core.events import ConfigChanged, PreemptReason, RequestPreempted
 from scheduler_core.lookup import request_before, request_in
 from scheduler_core.request import RequestStatus
 from scheduler_core.trace import Trace
-from scheduler_core.words import are, bracketed_size, count, was
+from scheduler_core.words import are, bracketed_size, count, every, was
 
 
 def preemption_cause(event: RequestPreempted, trace: Trace, tick: int) -> str:
@@ -19,9 +19,9 @@ def preemption_cause(event: RequestPreempted, trace: Trace, tick: int) -> str:
         case PreemptReason.SLICE:
             return _slice_cause(event, trace, tick)
         case PreemptReason.MEMORY if other == who:
-            return "It needed another block, none was free, and no running request ranked behind it."
+            return "It needed more blocks than were free, and no running request ranked behind it."
         case PreemptReason.MEMORY:
-            return f"{other} needed another block and none was free; {who} ranked last of those running."
+            return f"{other} needed more blocks than were free; {who} ranked last of those running."
         case PreemptReason.PUSH_OUT:
             return f"{other}{class_comparison(trace, tick, other, who)} was waiting and needed the room."
         case PreemptReason.LANES:
@@ -76,11 +76,12 @@ def skip_cause(event: RequestSkipped) -> str:
         case SkipReason.BUDGET:
             return f"The budget of {count(n['budget'], 'token')} has {n['budget_left']:,} left."
         case SkipReason.LANES:
-            return "The only lane is taken." if n["lanes"] == 1 else f"All {n['lanes']:,} lanes are taken."
+            lanes = every(n["lanes"], "lane").capitalize()
+            return "The only lane is taken." if n["lanes"] == 1 else f"{lanes} are taken."
         case SkipReason.MEMORY:
             return memory_cause(n)
         case SkipReason.BATCH_CLOSED:
-            batch = "the request in it has" if n["running"] == 1 else f"all {n['running']:,} requests in it have"
+            batch = "the request in it has" if n["running"] == 1 else f"{every(n['running'], 'request')} in it have"
             return f"The batch is closed until {batch} finished."
         case SkipReason.PREEMPTED_FOR_MEMORY:
             victims = count(n["preempted"], "request")
@@ -95,11 +96,16 @@ def skip_cause(event: RequestSkipped) -> str:
 
 def memory_cause(n: Mapping[str, int]) -> str:
     """Says "It needs 6 blocks; 14 are free, 9 are promised to running requests: 5 are left."."""
-    free, promised, watermark = n["blocks_free"], n.get("blocks_promised", 0), n.get("watermark", 0)
+    free, promised, watermark = max(0, n["blocks_free"]), n.get("blocks_promised", 0), n.get("watermark", 0)
     text = f"It needs {count(n['blocks_needed'], 'block')}; {free:,} {are(free)} free"
     if promised:
         text += f", {promised:,} {are(promised)} promised to running requests"
     if watermark:
         text += f", {watermark:,} {are(watermark)} kept in reserve"
-    left = max(0, free - promised - watermark)
+    left = memory_left(n)
     return text + (f": {left:,} {are(left)} left." if promised or watermark else ".")
+
+
+def memory_left(n: Mapping[str, int]) -> int:
+    """Blocks that the rule leaves to the request, of a memory skip's numbers."""
+    return max(0, n["blocks_free"] - n.get("blocks_promised", 0) - n.get("watermark", 0))

@@ -13,6 +13,11 @@ def count(amount: int, noun: str) -> str:
     return f"{amount:,} {noun if amount == 1 else plural(noun)}"
 
 
+def every(amount: int, noun: str) -> str:
+    """All of two or more: "both lanes", "all 4 lanes"."""
+    return f"both {plural(noun)}" if amount == 2 else f"all {count(amount, noun)}"
+
+
 def plural(noun: str) -> str:
     return noun[:-1] + "ies" if noun.endswith("ry") else noun + "s"
 
