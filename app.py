@@ -1,10 +1,6 @@
-"""Tickscope's home page."""
-
-from __future__ import annotations
-
-import streamlit as st
+"""Tickscope's home page: a recorded run on the stage, and the way to what else there is."""
 
 from pages.components.frame import frame
+from pages.components.welcome import welcome
 
-frame("app.py")
-st.title("See how an LLM server decides who runs next")
+welcome(frame("app.py"))

@@ -35,8 +35,11 @@ font-display: swap; src: url(data:font/woff2;base64,{data}) format("woff2"); }}
 """
 
 
-def frame(page: str) -> None:
-    """Configure the page that stands in the file `page` and draw brand and navigation; call it first."""
+def frame(page: str) -> bool:
+    """Configure the page that stands in the file `page` and draw brand and navigation; call it first.
+
+    Tells whether the visitor has just come to the page.
+    """
     entry = next(entry for entry in PAGES if entry.path == page)
     st.set_page_config(
         page_title=f"{entry.label} · Tickscope",
@@ -49,6 +52,9 @@ def frame(page: str) -> None:
         _brand(key="brand")
         with st.container(key="nav"):
             _navigation()
+    fresh = st.session_state.get("page") != page
+    st.session_state["page"] = page
+    return fresh
 
 
 def _navigation() -> None:
@@ -67,11 +73,12 @@ def _styles() -> str:
     return _FONT_FACE.format(data=data) + (ASSETS / "page" / "frame.css").read_text(encoding="utf-8")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file in assets/page."""
     return (ASSETS / "page" / name).read_text(encoding="utf-8")
 
 
 # The brand, and the script that closes the sidebar of a phone.
 _brand = st.components.v2.component(
-    "tickscope_brand", html=_asset("brand.html"), css=_asset("brand.css"), js=_asset("frame.js")
+    "tickscope_brand", html=asset("brand.html"), css=asset("brand.css"), js=asset("frame.js")
 )

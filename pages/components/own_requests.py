@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
+import unicodedata
 import zlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -16,17 +18,19 @@ from scheduler_core.errors import RequestError
 MAX_PACKED_BYTES = 200_000
 MAX_ARRIVAL = 100_000
 MAX_CLASS = 1_000
+_NAME = re.compile(r"\w[\w.-]{0,15}")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnRequest:
-    """One request: `priority` is its class (lower is better), `arrival` the tick it arrives in."""
+    """One request: `priority` is its class (lower is better), `arrival` a moment in virtual seconds."""
 
     id: str
     prompt: str
     max_tokens: int = 24
     priority: int = 0
     arrival: int = 0
+    system: str = ""
 
 
 def problems(requests: Sequence[OwnRequest], limits: Limits) -> list[str]:
@@ -43,24 +47,19 @@ def problems(requests: Sequence[OwnRequest], limits: Limits) -> list[str]:
         found.append(f"Two requests are called {cut(doubled)}; give each a name of its own.")
     for request in requests:
         found += request_problems(request, limits)
-    return found
+    return list(dict.fromkeys(found))
 
 
 def request_problems(request: OwnRequest, limits: Limits) -> list[str]:
     """What is wrong with one request by itself."""
     who = request.id.strip() or "A request"
     found = []
-    if not request.id.strip() or len(request.id) > 16 or not request.id.isprintable():
+    if not _NAME.fullmatch(request.id):
         found.append(f"{cut(request.id)} is no name for a request; take 1 to 16 letters and digits, such as R7.")
     if not request.prompt.strip():
         found.append(f"{who} has an empty prompt; write at least one word.")
-    for position, character in enumerate(request.prompt, 1):
-        if _is_unprintable(character):
-            found.append(
-                f"The prompt of {who} has the character U+{ord(character):04X} at position {position}, which no text "
-                "holds; delete it."
-            )
-            break
+    found += _unprintable(request.prompt, f"prompt of {who}")
+    found += _unprintable(request.system, "system prompt")
     found += _out_of_bounds(f"max tokens of {who}", request.max_tokens, 1, limits.max_output_tokens)
     found += _out_of_bounds(f"class of {who}", request.priority, 0, MAX_CLASS)
     found += _out_of_bounds(f"arrival of {who}", request.arrival, 0, MAX_ARRIVAL)
@@ -122,14 +121,22 @@ def unpack(word: str) -> tuple[OwnRequest, ...]:
 
 
 def _from_row(row: object) -> OwnRequest:
-    if not isinstance(row, list) or [type(value) for value in row] != [str, str, int, int, int]:
+    if not isinstance(row, list) or [type(value) for value in row] != [str, str, int, int, int, str]:
         raise ValueError("not a request")
     return OwnRequest(*row)
 
 
+def _unprintable(text: str, what: str) -> list[str]:
+    for position, character in enumerate(text, 1):
+        if _is_unprintable(character):
+            code = f"U+{ord(character):04X}"
+            return [f"The {what} has the character {code} at position {position}, which no text holds; delete it."]
+    return []
+
+
 def _is_unprintable(character: str) -> bool:
-    code = ord(character)
-    return (code < 32 and character not in "\n\t\r") or code == 127 or 0xD800 <= code <= 0xDFFF
+    category = unicodedata.category(character)
+    return category == "Cs" or (category == "Cc" and character not in "\n\t\r")
 
 
 def _out_of_bounds(what: str, value: int, low: int, high: int) -> list[str]:

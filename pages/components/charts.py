@@ -1,0 +1,231 @@
+"""Charts of a whole run in Plotly, each with its table. They do not follow the playhead, so a zoom stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+from plotly.subplots import make_subplots
+
+from scheduler_core.metrics import Series, Waiting, request_metrics, series, waiting_by_cause
+from scheduler_core.trace import Trace
+
+GREY, BLUE, GREEN, VERMILLION, PURPLE = "#777777", "#0072B2", "#009E73", "#D55E00", "#CC79A7"
+GRID = "rgba(128, 140, 155, 0.22)"
+
+BARE = {"displaylogo": False, "displayModeBar": False}
+
+#: Cause of waiting -> words, colour, and a pattern for those who do not tell colours apart.
+CAUSES: dict[str, tuple[str, str, str]] = {
+    "queued_s": ("waits for its first lane", GREY, "/"),
+    "prefill_s": ("reads its prompt", BLUE, ""),
+    "decode_s": ("writes its answer", GREEN, ""),
+    "skipped_s": ("in a lane, left out", PURPLE, "x"),
+    "preempted_s": ("preempted", VERMILLION, "\\"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure with its title, what it says for those who cannot see it, and its numbers."""
+
+    key: str
+    title: str
+    note: str
+    alt: str
+    figure: go.Figure
+    table: pd.DataFrame
+
+
+def charts(trace: Trace) -> None:
+    """Draw every chart of the run with its table."""
+    if not trace.records:
+        st.caption("There is no tick to draw yet.")
+        return
+    for chart in (queue_and_memory(trace), first_and_next_tokens(trace), where_time_went(trace)):
+        st.subheader(chart.title, anchor=False)
+        st.caption(chart.note)
+        st.plotly_chart(
+            chart.figure,
+            key=f"chart_{chart.key}",
+            alt=chart.alt,
+            config={"displaylogo": False, "displayModeBar": False},
+        )
+        with st.expander("As a table", key=f"table_{chart.key}", type="compact"):
+            st.dataframe(chart.table, hide_index=True, key=f"data_{chart.key}")
+
+
+def queue_and_memory(trace: Trace) -> Chart:
+    """Waiting and running requests, and blocks in use and kept, over virtual time."""
+    line = series(trace)
+    times = [*line.start_s, line.end_s[-1]]
+    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.12)
+    figure.add_trace(_steps(times, line.waiting, "waiting", GREY, "dot"), row=1, col=1)
+    figure.add_trace(_steps(times, line.running, "running", BLUE, "solid"), row=1, col=1)
+    figure.add_trace(_steps(times, line.used_blocks, "blocks in use", GREEN, "solid", fill=True), row=2, col=1)
+    figure.add_trace(_steps(times, line.cached_blocks, "blocks findable", PURPLE, "dash"), row=2, col=1)
+    _look(figure, height=340, x_title=_clock(trace))
+    figure.update_xaxes(title_text="", row=1, col=1)
+    figure.update_yaxes(title_text="requests", rangemode="tozero", row=1, col=1)
+    figure.update_yaxes(title_text="KV blocks", range=[0, trace.config.num_blocks * 1.04], row=2, col=1)
+    alt = (
+        f"Over {len(line.tick)} ticks, up to {max(line.waiting)} requests wait and up to {max(line.running)} run; "
+        f"up to {max(line.used_blocks)} of {trace.config.num_blocks} blocks of memory are in use."
+    )
+    note = "The queue and the memory, tick by tick. Findable blocks hold a beginning that a later prompt can reuse."
+    return Chart("queue", "Queue and memory", note, alt, figure, _series_table(line))
+
+
+def first_and_next_tokens(trace: Trace) -> Chart:
+    """Time to the first token, and gaps between the next ones, for each request."""
+    figures = request_metrics(trace)
+    ids = [m.id for m in figures]
+    figure = go.Figure()
+    figure.add_bar(
+        x=ids,
+        y=[m.ttft_s for m in figures],
+        name="first token (TTFT)",
+        marker={"color": BLUE},
+        hovertemplate="%{x}: %{y:.3g} s<extra>TTFT</extra>",
+    )
+    figure.add_bar(
+        x=ids,
+        y=[m.mean_itl_s for m in figures],
+        name="mean gap (ITL)",
+        marker={"color": GREEN},
+        hovertemplate="%{x}: %{y:.3g} s<extra>mean ITL</extra>",
+    )
+    figure.add_scatter(
+        x=ids,
+        y=[m.worst_gap_s for m in figures],
+        name="worst gap",
+        mode="markers",
+        marker={"color": VERMILLION, "symbol": "diamond", "size": 10},
+        hovertemplate="%{x}: %{y:.3g} s<extra>worst gap</extra>",
+    )
+    _look(figure, height=300, x_title="", y_title="seconds")
+    figure.update_layout(barmode="group", bargap=0.35)
+    table = pd.DataFrame(
+        {
+            "request": ids,
+            "TTFT (s)": [m.ttft_s for m in figures],
+            "mean ITL (s)": [m.mean_itl_s for m in figures],
+            "worst gap (s)": [m.worst_gap_s for m in figures],
+            "TPOT (s)": [m.tpot_s for m in figures],
+            "E2E (s)": [m.e2e_s for m in figures],
+            "prompt tokens": [m.num_prompt_tokens for m in figures],
+            "cached tokens": [m.num_cached_tokens for m in figures],
+            "output tokens": [m.num_output_tokens for m in figures],
+            "preemptions": [m.num_preemptions for m in figures],
+        }
+    )
+    waits = [m for m in figures if m.ttft_s is not None]
+    slowest = max(waits, key=lambda m: m.ttft_s or 0.0, default=None)
+    alt = "No request has a token yet."
+    if slowest is not None:
+        alt = f"{slowest.id} waits longest for its first token: {slowest.ttft_s:.3g} seconds."
+    note = (
+        "TTFT is the first token less the arrival; ITL the gaps between tokens of one answer. "
+        f"Times are {_clock(trace)}."
+    )
+    return Chart("tokens", "First token and gaps", note, alt, figure, table)
+
+
+def where_time_went(trace: Trace) -> Chart:
+    """The latency of each request, split by cause."""
+    parts = waiting_by_cause(trace)
+    figure = go.Figure()
+    for name, (words, color, pattern) in CAUSES.items():
+        figure.add_bar(
+            y=[part.request_id for part in parts],
+            x=[getattr(part, name) for part in parts],
+            name=words,
+            orientation="h",
+            marker={"color": color, "pattern": {"shape": pattern, "fgcolor": "#ffffff", "size": 6, "solidity": 0.25}},
+            hovertemplate=f"%{{y}}: %{{x:.3g}} s<extra>{words}</extra>",
+        )
+    _look(figure, height=max(220, 90 + 30 * len(parts)), x_title=_clock(trace))
+    figure.update_layout(barmode="stack", bargap=0.35)
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    longest = max(parts, key=lambda part: part.total_s, default=None)
+    alt = "No request has arrived yet."
+    if longest is not None:
+        alt = f"{longest.request_id} takes longest: {longest.total_s:.3g} seconds, of which " + _parts(longest) + "."
+    note = "From arrival to the last token; the parts add up to the latency."
+    return Chart("waiting", "Where the time went", note, alt, figure, _waiting_table(parts))
+
+
+def _parts(waiting: Waiting) -> str:
+    told = [(words, getattr(waiting, name)) for name, (words, _, _) in CAUSES.items()]
+    return ", ".join(f"{seconds:.3g} {words}" for words, seconds in told if seconds > 0)
+
+
+def _steps(
+    times: Sequence[float], values: Sequence[int], name: str, color: str, dash: str, *, fill: bool = False
+) -> go.Scatter:
+    """A line that stands still within a tick; the last value is drawn to the end."""
+    return go.Scatter(
+        x=times,
+        y=[*values, values[-1]],
+        name=name,
+        mode="lines",
+        line={"color": color, "dash": dash, "shape": "hv", "width": 2},
+        fill="tozeroy" if fill else None,
+        fillcolor="rgba(0, 158, 115, 0.16)" if fill else None,
+        hovertemplate=f"%{{x:.3g}} s: %{{y}}<extra>{name}</extra>",
+    )
+
+
+def _look(figure: go.Figure, *, height: int, x_title: str, y_title: str = "") -> None:
+    figure.update_layout(
+        height=height,
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        legend={
+            "orientation": "h",
+            "yanchor": "bottom",
+            "y": 1.02,
+            "x": 0,
+            "itemclick": False,
+            "itemdoubleclick": False,
+        },
+        hoverlabel={"font": {"family": "Inter Variable, Inter, sans-serif"}},
+        dragmode="zoom",
+    )
+    figure.update_xaxes(title_text=x_title, gridcolor=GRID, zeroline=False, automargin=True)
+    figure.update_yaxes(title_text=y_title, gridcolor=GRID, zeroline=False, automargin=True)
+
+
+def _clock(trace: Trace) -> str:
+    if trace.config.cost == "unit":
+        return "virtual seconds, one a tick"
+    return f"virtual seconds on {trace.config.cost}"
+
+
+def _series_table(line: Series) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "tick": line.tick,
+            "start (s)": line.start_s,
+            "end (s)": line.end_s,
+            "waiting": line.waiting,
+            "running": line.running,
+            "blocks in use": line.used_blocks,
+            "blocks findable": line.cached_blocks,
+            "tokens": line.scheduled_tokens,
+            "budget": line.token_budget,
+            "measured (s)": line.wall_s,
+        }
+    )
+
+
+def _waiting_table(parts: Sequence[Waiting]) -> pd.DataFrame:
+    columns: dict[str, list[object]] = {"request": [part.request_id for part in parts]}
+    for name, (words, _, _) in CAUSES.items():
+        columns[f"{words} (s)"] = [getattr(part, name) for part in parts]
+    columns["all (s)"] = [part.total_s for part in parts]
+    return pd.DataFrame(columns)

@@ -1,0 +1,231 @@
+"""The settings in the sidebar: quantum and chunk size first, the rest folded away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from pages.components.fields import (
+    CHOICE_LABELS,
+    FIELDS,
+    OFF,
+    PAGE_BOUNDS,
+    PRESET_LABELS,
+)
+from pages.components.play_state import PlayState
+from scheduler_core.config import CHOICES, FLAGS, EngineConfig
+from scheduler_core.cost_model import MACHINES
+
+BUDGET = "budget"
+QUANTA = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32)
+CHUNKS = (1, 2, 4, 7, 8, 12, 16, 20, 24, 28, 32, 48, 64, 96, 128)
+
+#: Folded away, in the order shown.
+FOLDED = (
+    "num_blocks",
+    "block_size",
+    "num_swap_blocks",
+    "watermark",
+    "admission",
+    "batch_order",
+    "priority_push_out",
+    "aging",
+    "mlfq_levels",
+    "cap_lone_request",
+    "max_model_len",
+    "seed",
+    "cost",
+)
+
+Position = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """A slider: its positions, the change of settings that each stands for, and the place for its curve."""
+
+    field: str
+    positions: list[Position]
+    at: int
+    place: DeltaGenerator
+
+    def changes(self) -> list[dict[str, Any]]:
+        return [position_changes(self.field, position) for position in self.positions]
+
+
+def controls(state: PlayState, base: EngineConfig, on_change: Callable[[], None]) -> tuple[Dial, Dial]:
+    """Draw all settings; each change is written to `state`, then `on_change` is called."""
+    panel = _Panel(state, base, on_change)
+    quantum = panel.dial("quantum", QUANTA)
+    chunk = panel.dial("chunk_size", CHUNKS)
+    panel.choice("policy")
+    panel.number("max_num_seqs")
+    panel.number("max_num_batched_tokens")
+    panel.choice("preemption_mode")
+    panel.switch("enable_prefix_caching")
+    with st.expander("All settings", key="all_settings", type="compact"):
+        panel.preset()
+        for name in FOLDED:
+            panel.any(name)
+    if state.preset or state.overrides:
+        st.button("Reset settings", key="reset_settings", on_click=panel.reset, type="tertiary")
+    return quantum, chunk
+
+
+def position_changes(field: str, position: Position) -> dict[str, Any]:
+    """The settings that a slider's position stands for."""
+    if field == "quantum":
+        return {"quantum": None if position == OFF else position}
+    if position == OFF:
+        return {"enable_chunked_prefill": False}
+    return {"enable_chunked_prefill": True, "chunk_size": None if position == BUDGET else position}
+
+
+def position_label(field: str, position: Position) -> str:
+    """A position for people: "8 ticks", "the budget", "off"."""
+    if field == "quantum":
+        return OFF if position == OFF else f"{position} tick{'' if position == 1 else 's'}"
+    if position == OFF:
+        return "off, whole prompts"
+    return "the budget" if position == BUDGET else f"{position} token{'' if position == 1 else 's'}"
+
+
+class _Panel:
+    """Draws widgets that show `state` and write to it."""
+
+    def __init__(self, state: PlayState, base: EngineConfig, on_change: Callable[[], None]) -> None:
+        self._state = state
+        self._base = base
+        self._on_change = on_change
+
+    def dial(self, field: str, usual: tuple[int, ...]) -> Dial:
+        position = self._position(field)
+        numbers = sorted({*usual, *([position] if isinstance(position, int) else [])})
+        positions: list[Position] = [*numbers, *([BUDGET] if field == "chunk_size" else []), OFF]
+        key = f"set_{field}"
+        with st.container(key=f"dial_{field}", gap=None):
+            with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+                st.markdown(f"**{FIELDS[field].label}**", help=FIELDS[field].help, width="content")
+                st.markdown(f":gray[{position_label(field, position)}]", width="content")
+            self._show(key, position)
+            st.select_slider(
+                FIELDS[field].label,
+                positions,
+                format_func=lambda value: position_label(field, value),
+                key=key,
+                on_change=self._dialled,
+                args=(field,),
+                label_visibility="collapsed",
+            )
+            place = st.container()
+        return Dial(field, positions, positions.index(position), place)
+
+    def choice(self, field: str) -> None:
+        options = tuple(MACHINES) if field == "cost" else CHOICES[field]
+        self._show(f"set_{field}", self._value(field))
+        with _row(field):
+            st.selectbox(
+                FIELDS[field].label,
+                options,
+                format_func=lambda value: CHOICE_LABELS.get(value, value),
+                key=f"set_{field}",
+                on_change=self._chosen,
+                args=(field,),
+                label_visibility="collapsed",
+                filter_mode=None,
+            )
+
+    def number(self, field: str) -> None:
+        low, high = PAGE_BOUNDS[field]
+        self._show(f"set_{field}", self._value(field))
+        with _row(field):
+            st.number_input(
+                FIELDS[field].label,
+                low,
+                high,
+                step=1,
+                key=f"set_{field}",
+                on_change=self._chosen,
+                args=(field,),
+                label_visibility="collapsed",
+            )
+
+    def switch(self, field: str) -> None:
+        self._show(f"set_{field}", self._value(field))
+        with _row(field):
+            st.toggle(
+                FIELDS[field].label,
+                key=f"set_{field}",
+                on_change=self._chosen,
+                args=(field,),
+                label_visibility="collapsed",
+            )
+
+    def any(self, field: str) -> None:
+        if field in FLAGS:
+            self.switch(field)
+        elif field in CHOICES or field == "cost":
+            self.choice(field)
+        else:
+            self.number(field)
+
+    def preset(self) -> None:
+        self._show("set_preset", self._state.preset)
+        st.selectbox(
+            "Preset",
+            tuple(PRESET_LABELS),
+            format_func=PRESET_LABELS.__getitem__,
+            key="set_preset",
+            on_change=self._preset_chosen,
+            help="A whole scheduler at once: order, admission, slices and preemption. Memory, lanes and budget stay.",
+            filter_mode=None,
+        )
+
+    def reset(self) -> None:
+        self._state.preset = ""
+        self._state.overrides = {}
+        self._on_change()
+
+    def _preset_chosen(self) -> None:
+        self._state.preset = st.session_state["set_preset"]
+        self._state.overrides = {}
+        self._on_change()
+
+    def _chosen(self, field: str) -> None:
+        self._state.choose(field, st.session_state[f"set_{field}"], self._base)
+        self._on_change()
+
+    def _dialled(self, field: str) -> None:
+        for name, value in position_changes(field, st.session_state[f"set_{field}"]).items():
+            self._state.choose(name, value, self._base)
+        self._on_change()
+
+    def _position(self, field: str) -> Position:
+        if field == "quantum":
+            return self._value("quantum") or OFF
+        if not self._value("enable_chunked_prefill"):
+            return OFF
+        return self._value("chunk_size") or BUDGET
+
+    def _value(self, field: str) -> Any:
+        return self._state.value(field, self._base)
+
+    @staticmethod
+    def _show(key: str, value: Any) -> None:
+        # Only where it differs: a value written anew would overtake one that is being dragged.
+        if st.session_state.get(key, _MISSING) != value:
+            st.session_state[key] = value
+
+
+_MISSING = object()
+
+
+def _row(field: str) -> DeltaGenerator:
+    """The name of a setting on the left, and a place for its widget on the right."""
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"row_{field}")
+    row.markdown(FIELDS[field].label, help=FIELDS[field].help, width="stretch")
+    return row

@@ -1,0 +1,95 @@
+"""The head of the playground: its title, and what runs where, as pills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from pages.components.live import how_to_get_the_model
+from pages.components.plain import plain
+from pages.components.play_state import BACKENDS, OWN, PlayState
+from pages.components.runs import OWN_TITLE, recording_path, scenario_names, shipped
+
+BACKEND_WORDS: dict[str, str] = {
+    "recorded": "Tokens of the real model, recorded. Every setting acts at once.",
+    "synthetic": "Made-up tokens. No model is needed, and every setting acts at once.",
+    "live": "The real model computes now, on this server.",
+}
+_DOTS = {"recorded": ":green[●]", "synthetic": ":gray[●]", "live": ":blue[●]"}
+
+
+def header(
+    state: PlayState,
+    made_by: str,
+    num_requests: int,
+    *,
+    on_scenario: Callable[[], None],
+    on_backend: Callable[[], None],
+) -> bool:
+    """Draw title and pills; `made_by` says what made the tokens on the stage. Whether to open the requests."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="head"):
+        st.title("Playground", anchor=False, width="content")
+        with st.container(horizontal=True, horizontal_alignment="right", gap="small", width="content", key="pills"):
+            _scenario(state, on_scenario)
+            _backend(state, made_by, on_backend)
+            return st.button(f"Requests  **{num_requests}**", key="edit_requests")
+
+
+def subtitle(state: PlayState) -> None:
+    """What the scenario is about, and what to look for."""
+    if state.scenario == OWN:
+        st.markdown(":gray[What you wrote, under the settings you choose.]")
+        return
+    scenario = shipped(state.scenario)
+    hints = "\n".join(f"- {plain(hint)}" for hint in scenario.look_for)
+    st.markdown(f":gray[{plain(scenario.description)}]", help=f"**Look for**\n\n{hints}" if hints else None)
+
+
+def _scenario(state: PlayState, on_change: Callable[[], None]) -> None:
+    names = (*scenario_names(), OWN)
+
+    def choose() -> None:
+        state.scenario = st.session_state["set_scenario"]
+        st.session_state["pop_scenario"] = False
+        on_change()
+
+    if st.session_state.get("set_scenario") != state.scenario:
+        st.session_state["set_scenario"] = state.scenario
+    shown = "your own" if state.scenario == OWN else plain(state.scenario)
+    with st.popover(f"Scenario  **{shown}**", key="pop_scenario", on_change="rerun"):
+        st.radio(
+            "Scenario",
+            names,
+            format_func=lambda name: OWN_TITLE if name == OWN else plain(shipped(name).title),
+            captions=["" if name == OWN else plain(shipped(name).description) for name in names],
+            key="set_scenario",
+            on_change=choose,
+            label_visibility="collapsed",
+        )
+
+
+def _backend(state: PlayState, made_by: str, on_change: Callable[[], None]) -> None:
+    def choose() -> None:
+        state.backend = st.session_state["set_backend"]
+        st.session_state["pop_backend"] = False
+        on_change()
+
+    if st.session_state.get("set_backend") != state.backend:
+        st.session_state["set_backend"] = state.backend
+    with st.popover(f"{_DOTS[state.backend]} {plain(made_by)}", key="pop_backend", on_change="rerun"):
+        st.radio(
+            "Tokens come from",
+            BACKENDS,
+            format_func=str.capitalize,
+            captions=[BACKEND_WORDS[backend] for backend in BACKENDS],
+            key="set_backend",
+            on_change=choose,
+            label_visibility="collapsed",
+        )
+        ready = how_to_get_the_model()
+        st.caption(plain(ready.text))
+        if ready.remedy:
+            st.code(ready.remedy, language=None)
+        if state.scenario != OWN and not recording_path(state.scenario).exists():
+            st.caption("This scenario was not recorded here, so recorded shows made-up tokens.")

@@ -1,0 +1,116 @@
+"""What stands under the stage: why, tokens, charts, events, export. Only the open one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from pages.components.charts import charts
+from pages.components.export import export
+from pages.components.plain import plain, visible
+from pages.components.play_state import PANELS, PlayState
+from pages.components.tokens import tokens
+from pages.components.why import why
+from scheduler_core.metrics import events_table
+from scheduler_core.trace import Trace
+
+#: Up to so many requests are offered as pills, more as a list.
+MAX_PILLS = 12
+
+EVENT_VIEWS = ("this tick", "up to this tick", "all")
+
+
+def panels(
+    state: PlayState, trace: Trace, *, calm: bool, address: Callable[[], str], on_select: Callable[[], None]
+) -> None:
+    """Draw the tabs as of the state's tick; charts wait until the stage is `calm`, neither playing nor computing."""
+    if st.session_state.get("panel") != state.panel:
+        st.session_state["panel"] = state.panel
+
+    def opened() -> None:
+        state.panel = st.session_state["panel"]
+
+    tabs = dict(zip(PANELS, st.tabs(PANELS, key="panel", on_change=opened), strict=True))
+    with tabs[state.panel]:
+        if not trace.records:
+            st.caption("Nothing has happened yet.")
+            return
+        match state.panel:
+            case "Why?":
+                why(trace, request_picker(state, trace, on_select), state.tick)
+            case "Tokens":
+                tokens(trace, request_picker(state, trace, on_select), state.tick)
+            case "Charts":
+                _charts(trace, calm)
+            case "Events":
+                _events(trace, state)
+            case _:
+                export(trace, address())
+
+
+def request_picker(state: PlayState, trace: Trace, on_select: Callable[[], None]) -> str:
+    """Let the visitor choose a request here too; the stage and this follow each other."""
+    ids = [spec.id for spec in trace.requests]
+    chosen = state.selected if state.selected in ids else default_request(trace, state.tick)
+    if st.session_state.get("pick_request") != chosen:
+        st.session_state["pick_request"] = chosen
+
+    def pick() -> None:
+        state.selected = st.session_state["pick_request"] or chosen
+        on_select()
+
+    if len(ids) <= MAX_PILLS:
+        st.pills(
+            "Request", ids, key="pick_request", on_change=pick, required=True, label_visibility="collapsed",
+            format_func=plain,
+        )  # fmt: skip
+    else:
+        st.selectbox("Request", ids, key="pick_request", on_change=pick, width=200, format_func=visible)
+    return chosen
+
+
+def default_request(trace: Trace, tick: int) -> str:
+    """The request that a tick is most about: the first that waits, else the first in the batch, else the first."""
+    record = trace.records[min(tick, len(trace.records) - 1)]
+    if record.snapshot is not None and record.snapshot.waiting:
+        return record.snapshot.waiting[0]
+    if record.output.scheduled:
+        return record.output.scheduled[0].request_id
+    return trace.requests[0].id
+
+
+def _charts(trace: Trace, calm: bool) -> None:
+    """A figure that changes is mounted anew, so while ticks keep coming the last calm one stays."""
+    if calm or "charted" not in st.session_state:
+        st.session_state["charted"] = trace
+    charts(st.session_state["charted"])
+
+
+def _events(trace: Trace, state: PlayState) -> None:
+    view = st.segmented_control(
+        "Which events",
+        EVENT_VIEWS,
+        default=EVENT_VIEWS[-1],
+        key="event_view",
+        required=True,
+        label_visibility="collapsed",
+    )
+    rows = events_table(trace)
+    if view == EVENT_VIEWS[0]:
+        rows = [row for row in rows if row.tick == state.tick]
+    elif view == EVENT_VIEWS[1]:
+        rows = [row for row in rows if row.tick <= state.tick]
+    table = pd.DataFrame(
+        {
+            "tick": [row.tick for row in rows],
+            "time (s)": [row.time for row in rows],
+            "request": [visible(row.request) for row in rows],
+            "event": [row.event for row in rows],
+            "what happened": [visible(row.text) for row in rows],
+        }
+    )
+    widths = {"what happened": st.column_config.TextColumn(width="large")}
+    st.dataframe(table, hide_index=True, key="events", height=420 if len(rows) > 10 else "auto", column_config=widths)
+    st.caption(f"{len(rows):,} events")

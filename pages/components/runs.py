@@ -1,0 +1,156 @@
+"""The run that stands on the stage: recorded, replayed or synthetic, computed at once and kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from pages.components.frame import ASSETS
+from pages.components.own_requests import OwnRequest, length_problem, problems
+from pages.components.play_state import OWN, PlayState
+from pages.components.settings import limits
+from scheduler_core.backends.replay import ReplayRunner
+from scheduler_core.backends.synthetic import SyntheticRunner
+from scheduler_core.config import EngineConfig
+from scheduler_core.engine import Engine
+from scheduler_core.errors import TickscopeError
+from scheduler_core.request import RequestSpec
+from scheduler_core.trace import Trace
+from scheduler_core.workload import Draft, Scenario, list_scenarios, load_scenario
+
+TRACES = ASSETS / "traces"
+
+#: The scenario a visitor meets first.
+DEFAULT_SCENARIO = "time_slices"
+OWN_TITLE = "Your own requests"
+
+#: So many runs are kept for all visitors together.
+MAX_KEPT_RUNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A scenario or the visitor's own requests, and its recording if there is one.
+
+    `recording` was made by the real model, for the shipped scenarios or in a live run of this visitor.
+    """
+
+    scenario: Scenario
+    recording: Trace | None
+
+    @property
+    def key(self) -> str:
+        """The same for the same requests, recording included."""
+        drafts = json.dumps([asdict(draft) for draft in self.scenario.requests], sort_keys=True)
+        made = self.recording.backend.weights_digest if self.recording else ""
+        return f"{self.scenario.name}:{drafts}:{made}"
+
+
+class NothingToRun(TickscopeError):
+    """The visitor's own requests cannot run yet; each problem is one message."""
+
+    def __init__(self, messages: list[str]) -> None:
+        super().__init__("\n".join(messages))
+        self.messages = messages
+
+
+def scenario_names() -> list[str]:
+    """The shipped scenarios, in teaching order."""
+    return list_scenarios()
+
+
+@st.cache_data(show_spinner=False)
+def shipped(name: str) -> Scenario:
+    """A shipped scenario by name."""
+    return load_scenario(name)
+
+
+@st.cache_resource(show_spinner=False)
+def recording(name: str) -> Trace | None:
+    """The real model's run of a shipped scenario, None if none was recorded; raises `TraceError`."""
+    path = recording_path(name)
+    return Trace.load(path) if path.exists() else None
+
+
+def recording_path(name: str) -> Path:
+    return TRACES / f"{name}.json.gz"
+
+
+def workload(state: PlayState, live: dict[str, Trace]) -> Workload:
+    """What the visitor chose to run; `live` are the finished live runs of this visit, by workload key.
+
+    Raises `NothingToRun`, `TraceError` or `WorkloadError`.
+    """
+    if state.scenario == OWN:
+        mine = Workload(own_scenario(state.requests), None)
+        return Workload(mine.scenario, live.get(mine.key))
+    return Workload(shipped(state.scenario), recording(state.scenario))
+
+
+def own_scenario(requests: tuple[OwnRequest, ...]) -> Scenario:
+    """The visitor's requests as a workload; raises `NothingToRun`."""
+    if found := problems(requests, limits()):
+        raise NothingToRun(found)
+    drafts = tuple(
+        Draft(r.id, _lines(r.prompt), r.max_tokens, float(r.arrival), r.priority, _lines(r.system) or None)
+        for r in requests
+    )
+    return Scenario(OWN, OWN_TITLE, EngineConfig(), drafts, "What you wrote, under the settings you choose.")
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def base_config(state: PlayState) -> EngineConfig:
+    """What the settings differ from: the scenario's own."""
+    return EngineConfig() if state.scenario == OWN else shipped(state.scenario).config
+
+
+def check_lengths(chosen: Workload, specs: tuple[RequestSpec, ...], config: EngineConfig) -> None:
+    """Refuse own prompts past what the site or the sequence takes; raises `NothingToRun`."""
+    if chosen.scenario.name != OWN:
+        return
+    found = [
+        length_problem(OwnRequest(spec.id, ""), len(spec.prompt_token_ids), config.max_model_len, limits())
+        for spec in specs
+    ]
+    if any(found):
+        raise NothingToRun([message for message in found if message])
+
+
+def compute(chosen: Workload, config: EngineConfig, backend: str) -> Trace:
+    """The run of a workload under a configuration, with recorded tokens or with synthetic ones."""
+    recorded = backend == "recorded" and chosen.recording is not None
+    if recorded and chosen.recording is not None and config == chosen.recording.config:
+        return chosen.recording
+    fields = json.dumps(asdict(config), sort_keys=True)
+    return _computed(chosen.key, fields, recorded, limits().max_ticks, chosen, config)
+
+
+# A resource rather than data: a trace is frozen, so all may share it, and the stage knows it again without reading it.
+@st.cache_resource(show_spinner=False, max_entries=MAX_KEPT_RUNS)
+def _computed(key: str, fields: str, recorded: bool, max_ticks: int, _chosen: Workload, _config: EngineConfig) -> Trace:
+    """One run for each workload, configuration and backend; the underscored hold what the others name."""
+    if recorded and _chosen.recording is not None:
+        runner: ReplayRunner | SyntheticRunner = ReplayRunner(_chosen.recording)
+        specs = _chosen.recording.requests
+    else:
+        runner = SyntheticRunner()
+        specs = _chosen.scenario.specs(runner)
+    check_lengths(_chosen, specs, _config)
+    engine = Engine(_config, runner, scenario=_chosen.scenario.name, title=_chosen.scenario.title)
+    for spec in specs:
+        engine.add_request(spec)
+    return engine.run(max_ticks)
+
+
+def is_complete(trace: Trace) -> bool:
+    """Whether every request came to its end; a run past the site's limit of ticks is cut short."""
+    if not trace.records:
+        return True
+    snapshot = trace.records[-1].snapshot
+    return snapshot is None or not (snapshot.waiting or snapshot.running)

@@ -1,0 +1,66 @@
+"""A visitor's state over pages and reloads: from the address on entry, from the session afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from pages.components.frame import asset
+from pages.components.link import from_query, to_query
+from pages.components.play_state import PlayState
+from pages.components.runs import DEFAULT_SCENARIO, scenario_names
+
+#: The key of the stage on the playground.
+STAGE = "stage"
+
+_address = st.components.v2.component("tickscope_address", js=asset("address.js"))
+
+
+def enter(fresh: bool) -> PlayState:
+    """The state of this visit. On entry (`fresh`) an address that says something wins over what was chosen before."""
+    query = st.query_params.to_dict() if fresh else {}
+    if "play" not in st.session_state or query:
+        state, messages = from_query(query, scenario_names(), DEFAULT_SCENARIO)
+        if not state.requests and "play" in st.session_state:
+            state.requests = st.session_state["play"].requests
+        st.session_state["play"] = state
+        st.session_state["link_messages"] = messages
+        st.session_state["by_link"] = True
+    state = st.session_state["play"]
+    assert isinstance(state, PlayState)
+    if fresh:
+        seek(state)
+    return state
+
+
+def seek(state: PlayState) -> None:
+    """Ask the stage to go to the state's tick and selection, once; call it before the stage is drawn."""
+    st.session_state["cmd_id"] = command() + 1
+    # What the stage said before is out of date; without this it would be taken for an answer.
+    view = {"tick": state.tick, "selected": state.selected or None, "playing": False}
+    st.session_state[STAGE] = {"view": view}
+
+
+def command() -> int:
+    """The number of the latest command to the stage; it only grows."""
+    return int(st.session_state.get("cmd_id", 0))
+
+
+def link_messages() -> Sequence[str]:
+    """What could not be taken from the address as it stood."""
+    messages: Sequence[str] = st.session_state.get("link_messages", ())
+    return messages
+
+
+def forget_link_messages() -> None:
+    st.session_state["link_messages"] = []
+
+
+def write_address(state: PlayState, path: str) -> None:
+    """Show the state in the address bar of the page at `path`."""
+    # The number makes every run of the page a new message: a link to the page itself empties the address.
+    st.session_state["runs"] = st.session_state.get("runs", 0) + 1
+    query = urlencode(to_query(state, DEFAULT_SCENARIO))
+    _address(key="address", data={"query": query, "path": path, "run": st.session_state["runs"]})

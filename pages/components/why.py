@@ -1,0 +1,28 @@
+"""Why the chosen request did what it did in a tick, rule by rule."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.plain import plain
+from scheduler_core.explain import explain
+from scheduler_core.explanation import Check
+from scheduler_core.trace import Trace
+
+#: A mark for each rule that was met or not, so that it does not hang on colour.
+_MARKS = {True: ":green[**✓**]", False: ":orange[**×**]", None: ":gray[·]"}
+
+
+def why(trace: Trace, request_id: str, tick: int) -> None:
+    """Draw the explanation of one request in one tick."""
+    told = explain(trace, min(tick, len(trace.records) - 1), request_id)
+    with st.container(key="why", gap="small"):
+        st.subheader(plain(told.headline), anchor=False)
+        for check in told.checks:
+            st.markdown(_line(check))
+        if told.remedy:
+            st.markdown(f":gray[{plain(told.remedy)}]")
+
+
+def _line(check: Check) -> str:
+    return f"{_MARKS[check.ok]}&emsp;{plain(check.text)}"

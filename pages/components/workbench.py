@@ -1,0 +1,160 @@
+"""The playground put together: head, settings, stage and panels, all of one state."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from pages.components.controls import Dial, controls
+from pages.components.header import header, subtitle
+from pages.components.link import to_address
+from pages.components.live import LOOK_EVERY, live_visit
+from pages.components.live_bar import live_bar
+from pages.components.panels import panels
+from pages.components.plain import plain
+from pages.components.play_state import OWN, PlayState
+from pages.components.player import stage
+from pages.components.requests_dialog import forget_rows, open_requests
+from pages.components.runs import DEFAULT_SCENARIO, base_config
+from pages.components.shown import Shown, difference, shown
+from pages.components.sparkline import sparkline
+from pages.components.sweep import sweep
+from pages.components.visit import STAGE, command, enter, forget_link_messages, link_messages, seek, write_address
+
+PATH = "/playground"
+
+
+def workbench(fresh: bool) -> None:
+    """Draw everything; `fresh` tells that the visitor has just come to the page."""
+    state = enter(fresh)
+    base = base_config(state)
+    now = shown(state)
+    _clamp(state, now)
+    wants_requests = header(
+        state,
+        now.made_by,
+        len(now.trace.requests) if now.trace else 0,
+        on_scenario=lambda: _other_run(state),
+        on_backend=lambda: _other_run(state),
+    )
+    subtitle(state)
+    _messages(now)
+    with st.sidebar:
+        st.divider()
+        dials = controls(state, base, lambda: None)
+        note = st.empty()
+    if now.trace is not None:
+        told = difference(now.trace)
+        if told:
+            note.info(plain(told))
+        _stage_and_panels(state, now)
+    if wants_requests:
+        open_requests(state, now.config or base, lambda: _other_run(state))
+    _curves(now, dials)
+
+
+def _other_run(state: PlayState) -> None:
+    """Another run starts from its beginning."""
+    state.tick, state.selected = 0, ""
+    if state.scenario != OWN:
+        forget_rows()
+    seek(state)
+
+
+def _clamp(state: PlayState, now: Shown) -> None:
+    """Bring tick and selection into the run that stands."""
+    if now.trace is None:
+        return
+    last = max(len(now.trace.records) - 1, 0)
+    if state.tick > last:
+        if _asked_by_link():
+            _tell(f"The link asks for the tick {state.tick:,}; this run has ticks 0 to {last}, so it is at {last}.")
+        state.tick = last
+    if state.selected and state.selected not in [spec.id for spec in now.trace.requests]:
+        if _asked_by_link():
+            _tell("The link selects a request that is not in this run; nothing is selected.")
+        state.selected = ""
+    st.session_state["by_link"] = False
+
+
+def _asked_by_link() -> bool:
+    return bool(st.session_state.get("by_link"))
+
+
+def _tell(message: str) -> None:
+    st.session_state["link_messages"] = [*link_messages(), message]
+
+
+def _messages(now: Shown) -> None:
+    for message in now.problems:
+        st.error(plain(message))
+    for message in now.notes:
+        st.info(plain(message))
+    if link_messages():
+        with st.container(key="link_messages"):
+            st.warning("\n\n".join(plain(message) for message in link_messages()))
+            st.button("Got it", key="got_it", on_click=forget_link_messages, type="tertiary")
+
+
+def _stage_and_panels(state: PlayState, now: Shown) -> None:
+    visit = live_visit()
+    run = visit.run if state.backend == "live" and now.chosen and visit.belongs_to(now.chosen) else None
+    computing = run is not None and run.is_computing
+    # The one clock of the page, and only while the model computes.
+    st.fragment(_moving_part, run_every=LOOK_EVERY if computing else None)(state, now, computing)
+
+
+def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
+    visit = live_visit()
+    trace = now.trace
+    assert trace is not None
+    run = None
+    if state.backend == "live" and now.chosen is not None:
+        live_bar(state, visit, now.chosen, now.config)
+        run = visit.run if visit.belongs_to(now.chosen) else None
+        trace = (run.trace() if run is not None else None) or trace
+        if run is not None and run.is_computing != computing:
+            st.rerun()
+    view = stage(
+        trace,
+        key=STAGE,
+        tick=state.tick,
+        cmd_id=command(),
+        selected=state.selected or None,
+        computing=computing,
+        status=now.backend,
+        clock="measured" if trace.backend.kind == "model" else "virtual",
+    )
+    state.tick, state.selected = view.tick, view.selected or ""
+    if view.stop_clicked and run is not None:
+        run.stop()
+        st.rerun()
+    if view.why_clicked:
+        state.panel, state.selected = "Why?", view.action_request or state.selected
+    panels(
+        state,
+        trace,
+        calm=not (view.playing or computing),
+        address=lambda: _full_address(state),
+        on_select=lambda: seek(state),
+    )
+    write_address(state, PATH)
+
+
+def _full_address(state: PlayState) -> str:
+    here = urlsplit(st.context.url or "")
+    query = to_address(state, DEFAULT_SCENARIO)
+    return f"{here.scheme}://{here.netloc}{here.path}" + (f"?{query}" if query else "")
+
+
+def _curves(now: Shown, dials: tuple[Dial, Dial]) -> None:
+    """Draw what each position of the sliders would give, last, so that nobody waits for it."""
+    if now.chosen is None or now.config is None or now.backend == "live":
+        return
+    told = (("worst_wait", "worst wait"), ("largest_gap", "largest token gap"))
+    for dial, (measure, words) in zip(dials, told, strict=True):
+        values = sweep(now.chosen, now.config, now.backend, dial.changes(), measure)
+        if values:
+            with dial.place:
+                sparkline(values, dial.at, caption=words, value=f"{values[dial.at]:g} s", key=f"curve_{dial.field}")
