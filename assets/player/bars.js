@@ -26,7 +26,8 @@ class Bar {
     const part = this.parts[name];
     part.hidden = to <= from;
     if (part.hidden) return;
-    setStyle(part, "left", `${((from / limit) * 100).toFixed(3)}%`);
+    // Held by its right edge: a part at its smallest width grows towards what is done.
+    setStyle(part, "right", `${((1 - to / limit) * 100).toFixed(3)}%`);
     setStyle(part, "width", `${(((to - from) / limit) * 100).toFixed(3)}%`);
   }
 }

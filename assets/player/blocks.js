@@ -1,6 +1,7 @@
 // KV memory: a square a block, and the copies on the host.
 
-const SIZES = [24, 22, 20, 18, 16, 14, 12];
+const SIZES = [21, 19, 17, 15, 13, 11];
+const LARGEST_PITCH = 38;
 const BLOCK_KINDS = ["free", "kept", "cached", "computed", "generated"];
 const MAX_SQUARES = 4096;
 const GAP = 3;
@@ -23,7 +24,7 @@ class Blocks {
     const width = this.grid.clientWidth + GAP;
     const tallest = width < 480 ? 400 : 176;
     const [pitch, columns] = gridFor(shown, width, tallest);
-    setStyle(this.grid, "--cell", `${pitch - GAP}px`);
+    setStyle(this.grid, "--cell", `${(pitch - GAP).toFixed(2)}px`);
     setStyle(this.grid, "grid-template-columns", `repeat(${columns}, var(--cell))`);
     setAttr(this.grid, "data-small", pitch - GAP < 16 ? "" : null);
     this.columns = columns;
@@ -101,6 +102,8 @@ class Blocks {
     setAttr(node, "data-published", cell.published ? "" : null);
     setAttr(node, "data-changed", changed ? "" : null);
     setAttr(node, "data-spot", ["", "on", "off"][spot] || null);
+    // A number stands in the middle: on the empty part it takes the colour of text.
+    setAttr(node, "data-low", cell.owners.length && cell.fill < 5 ? "" : null);
     setStyle(node, "--fill", `${cell.fill * 12.5}%`);
     setText(node, label);
     const names = cell.owners.map((owner) => run.requests[owner].id).join(", ");
@@ -129,11 +132,15 @@ function gridFor(count, width, tallest) {
     const smallest = size + GAP;
     const rows = Math.max(1, Math.ceil(count / Math.max(1, Math.floor(width / smallest))));
     const columns = Math.ceil(count / rows);
-    const pitch = Math.min(Math.floor(width / columns), 30);
+    const pitch = Math.min(width / columns, LARGEST_PITCH);
     if (rows * pitch <= tallest || size === SIZES.at(-1)) return [pitch, columns];
   }
-  return [GAP + 12, 1];
+  return [LARGEST_PITCH, 1];
 }
+
+const HOST_SIZES = [20, 16, 13, 9, 7, 5];
+const HOST_LABEL = 13;
+const MAX_HOST_SQUARES = 512;
 
 class HostPool {
   constructor(stage) {
@@ -142,7 +149,19 @@ class HostPool {
     this.grid = el("div", { class: "grid host-grid" });
     this.note = el("p", { class: "empty" });
     this.squares = new KeyedChildren(this.grid, (key) => this.make(key));
-    this.node = el("section", { class: "panel host" }, heading("Host pool", this.count), this.grid, this.note);
+    const hold = el("div", { class: "hold" }, this.grid, this.note);
+    this.node = el("section", { class: "panel host" }, heading("Host pool", this.count), hold);
+  }
+
+  /** The panel keeps its size; the squares shrink to the most that are ever saved. */
+  layout() {
+    const { run } = this.stage;
+    const most = run.hostUsed.reduce((highest, used) => Math.max(highest, used), 0);
+    const width = this.node.clientWidth - 24;
+    const height = this.node.clientHeight - 36 - 10 - 22;
+    const size = HOST_SIZES.find((cell) => fits(most, cell, width, height)) ?? HOST_SIZES.at(-1);
+    setStyle(this.grid, "--cell", `${size}px`);
+    setAttr(this.grid, "data-bare", size < HOST_LABEL ? "" : null);
   }
 
   make(key) {
@@ -164,8 +183,7 @@ class HostPool {
     }
     const drops = view.settings.preemption_mode !== "swap" || run.hostBlocks === 0;
     setText(this.count, drops && !keys.length ? "" : `${run.hostUsed[tick] ?? 0} of ${run.hostBlocks}`);
-    setAttr(this.grid, "data-many", keys.length > 24 ? "" : null);
-    this.squares.show(keys.slice(0, 160), ({ node, request }) => {
+    this.squares.show(keys.slice(0, MAX_HOST_SQUARES), ({ node, request }) => {
       setText(node, run.requests[request].label);
       setAttr(node, "data-spot", this.stage.spot(request));
     });
@@ -173,10 +191,16 @@ class HostPool {
   }
 }
 
+function fits(count, cell, width, height) {
+  const gap = cell < HOST_LABEL ? 2 : GAP;
+  const columns = Math.max(1, Math.floor((width + gap) / (cell + gap)));
+  return Math.ceil(count / columns) * (cell + gap) - gap <= height;
+}
+
 function hostNote(run, saved, drops) {
   if (!saved.length) return drops ? "not used: preempted KV is dropped" : "nothing saved";
   const tokens = saved.reduce((sum, state) => sum + state.saved, 0);
   const names = saved.length > 3 ? counted(saved.length, "request") : saved.map((state) => run.requests[state.request].id).join(", ");
   const size = run.data.backend.bytes_per_token * tokens;
-  return `${names} · ${counted(tokens, "token")}${size ? ` · ${bytes(size)}` : ""}`;
+  return `${names} · ${tokens.toLocaleString("en")} tok${size ? ` · ${bytes(size)}` : ""}`;
 }

@@ -36,7 +36,8 @@ class Cards {
     setText(this.empty, nobody);
     this.empty.hidden = total > 0;
     this.list.hidden = total === 0;
-    setAttr(this.list, "data-many", total > 3 ? "" : null);
+    this.isMany = total > 3;
+    setAttr(this.list, "data-many", this.isMany ? "" : null);
     this.parts.show(shown, (part, request) => {
       const state = view.states.get(request);
       setAttr(part.node, "data-request", view.run.requests[request].id);
@@ -64,12 +65,16 @@ class WaitingCards extends Cards {
     const out = state.where === PREEMPTED;
     setAttr(part.node, "data-out", out ? "" : null);
     setAttr(part.tag, "data-kind", out ? "preempted" : "waiting");
-    setText(part.tag, out ? "preempted ×" : `waits ${state.waited}`);
+    setText(part.tag, out ? (this.isMany ? "×" : "preempted ×") : `waits ${state.waited}`);
+    setText(part.line, this.line(view, state, facts, out));
+  }
+
+  line(view, state, facts, out) {
     const level = view.settings.policy === "fcfs" ? "" : ` · class ${state.level}`;
     const saved = Math.ceil(state.saved / view.run.blockSize);
-    if (saved) setText(part.line, `${counted(saved, "block")} on the host${level}`);
-    else if (out) setText(part.line, `${counted(state.tokens, "token")} to compute again${level}`);
-    else setText(part.line, `prompt ${facts.prompt}${level}`);
+    if (this.isMany) return (saved ? `${saved} on host` : out ? `${state.tokens} again` : `${facts.prompt} tok`) + level;
+    if (saved) return level ? `${saved} on host${level}` : `${counted(saved, "block")} on the host`;
+    return (out ? `${state.tokens} tokens to redo` : `prompt ${facts.prompt}`) + level;
   }
 }
 
@@ -90,7 +95,7 @@ class FinishedCards extends Cards {
     const { before, fresh } = run.textAt(state.request, tick);
     const text = visible((before + fresh).trim());
     setAttr(part.tag, "data-kind", bad ? "preempted" : "generated");
-    setText(part.tag, bad ? `${bad} ×` : `${state.generated} tok ✓`);
+    setText(part.tag, bad ? `${bad} ×` : this.isMany ? `${state.generated} ✓` : `${state.generated} tok ✓`);
     setText(part.line, text ? `“${text}”` : bad ? "no text" : "");
   }
 

@@ -43,7 +43,7 @@ function segmentLabel(facts, state, width) {
   const full = state.decodes ? facts.id : `${facts.id} · chunk of ${state.scheduled}`;
   if (width > full.length * 7 + 12) return full;
   if (width > facts.id.length * 7 + 12) return facts.id;
-  return width > facts.label.length * 7 + 5 ? facts.label : "";
+  return width > facts.label.length * 7 + 3 ? facts.label : "";
 }
 
 class Lanes {
@@ -72,6 +72,9 @@ class Lanes {
 
   layout() {
     this.budget.width = this.budget.node.clientWidth;
+    // What fits of a text, by the mean width of a letter; the end of it is shown.
+    const width = this.list.clientWidth;
+    this.letters = Math.floor((width < 400 ? width - 24 : width * 0.64 - 170) / 6.9);
     const lanes = this.stage.run.mostLanes;
     setAttr(this.node, "data-density", lanes <= 5 ? "roomy" : lanes <= 9 ? "close" : "tight");
   }
@@ -127,7 +130,8 @@ class Lanes {
     setText(row.note, note);
     row.note.hidden = note === "";
     row.words.hidden = reading && state.where !== FINISHED;
-    setText(row.before, visible(before));
+    const room = Math.max(this.letters - fresh.length, 0);
+    setText(row.before, before.length > room ? `…${visible(before).slice(before.length - room)}` : visible(before));
     setText(row.fresh, visible(fresh));
     row.fresh.hidden = fresh === "";
   }

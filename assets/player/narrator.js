@@ -13,8 +13,8 @@ class Narrator {
     this.others = el("ul", { class: "others" });
     this.why = el("button", { class: "why", type: "button", text: "Why? ›", click: () => stage.act("why", this.subject) });
     this.live = el("p", { class: "hidden", "aria-live": "polite" });
-    const words = el("div", { class: "said" }, el("p", {}, this.lead, " ", this.text), this.others);
-    this.node = el("div", { class: "narration", role: "group", "aria-label": "What happened in this tick" }, words, this.why, this.live);
+    this.said = el("div", { class: "said" }, el("p", {}, this.lead, " ", this.text), this.others);
+    this.node = el("div", { class: "narration", role: "group", "aria-label": "What happened in this tick" }, this.said, this.why, this.live);
   }
 
   draw(view) {
@@ -33,6 +33,8 @@ class Narrator {
     const items = rest.map((line) => el("li", { "data-tone": TONES[line.kind] ?? "wait" }, el("b", { text: line.lead }), ` ${line.text}`));
     if (more > 0) items.push(el("li", { text: `and ${more} more` }));
     this.others.replaceChildren(...items);
+    this.said.scrollTop = 0;
+    setAttr(this.node, "data-more", this.said.scrollHeight > this.said.clientHeight + 2 ? "" : null);
   }
 
   /** Reads the tick aloud; only for single steps, never while playing. */

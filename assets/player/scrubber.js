@@ -8,8 +8,9 @@ const MARKS = [
   { names: ["config"], color: "--ink", shape: "square" },
 ];
 const PAD = 9;
-const ROOM = 10;
 const UPPER = 6;
+const LARGEST = 5;
+const SMALLEST = 3;
 
 class Scrubber {
   constructor(stage) {
@@ -38,13 +39,16 @@ class Scrubber {
     if (!context) return;
     const shown = options.spoilers ? run.events : run.events.filter((event) => event.tick <= this.stage.tick);
     const marks = shown.filter((event) => MARKS.some((mark) => mark.names.includes(event.name)));
-    const crowded = marks.length * ROOM > width;
-    // Preemptions are drawn last, above whatever else happened in the same tick.
-    for (const mark of [...MARKS].reverse()) {
-      context.fillStyle = this.stage.color(mark.color);
-      context.strokeStyle = context.fillStyle;
-      const ticks = new Set(marks.filter((event) => mark.names.includes(event.name)).map((event) => event.tick));
-      for (const tick of ticks) drawMark(context, mark.shape, this.x(tick, width), crowded);
+    const size = markSize(marks.map((event) => this.x(event.tick, width)));
+    const done = new Set();
+    for (const { names, color, shape } of MARKS) {
+      context.fillStyle = context.strokeStyle = this.stage.color(color);
+      for (const { tick, name } of marks) {
+        // One mark a tick, for what matters most; strokes of two rows do not hide each other.
+        if (!names.includes(name) || (size && done.has(tick))) continue;
+        done.add(tick);
+        drawMark(context, shape, this.x(tick, width), size);
+      }
     }
   }
 
@@ -58,31 +62,42 @@ class Scrubber {
   }
 }
 
-/** Decisions stand in the upper row, the rest in the lower; when crowded each is a stroke in its row. */
-function drawMark(context, shape, x, crowded) {
+/** Half the distance that most marks keep; 0 where they are so dense that only strokes stay apart. */
+function markSize(places) {
+  const distinct = [...new Set(places)].sort((a, b) => a - b);
+  const gaps = distinct.slice(1).map((x, i) => x - distinct[i]).sort((a, b) => a - b);
+  const usual = gaps.length ? gaps[Math.floor(gaps.length / 4)] : Infinity;
+  return usual < 2 * SMALLEST ? 0 : Math.min(usual / 2, LARGEST);
+}
+
+/** Without a size each is a stroke: decisions in the upper row, the rest in the lower. */
+function drawMark(context, shape, x, size) {
   const important = shape === "diamond" || shape === "dot" || shape === "square";
-  if (crowded) {
+  if (!size) {
     context.fillRect(x - 0.75, important ? 0 : 8, 1.5, important ? 7 : 4);
     return;
   }
+  const y = UPPER;
   context.beginPath();
-  if (shape === "diamond") polygon(context, [[x, UPPER - 5], [x + 5, UPPER], [x, UPPER + 5], [x - 5, UPPER]]);
-  else if (shape === "dot") context.arc(x, UPPER, 4, 0, 7);
-  else if (shape === "square") context.rect(x - 3.5, UPPER - 3.5, 7, 7);
-  else if (shape === "up") polygon(context, [[x, UPPER - 1], [x + 3.5, UPPER + 5], [x - 3.5, UPPER + 5]]);
+  if (shape === "diamond") polygon(context, [[x, y - size], [x + size, y], [x, y + size], [x - size, y]]);
+  else if (shape === "dot") context.arc(x, y, size * 0.84, 0, 7);
+  else if (shape === "square") context.rect(x - size * 0.7, y - size * 0.7, size * 1.4, size * 1.4);
+  else if (shape === "up") polygon(context, [[x, y - 1], [x + size * 0.75, y + 5], [x - size * 0.75, y + 5]]);
   if (shape === "check") {
     context.lineWidth = 1.8;
-    context.moveTo(x - 3.5, UPPER + 1);
-    context.lineTo(x - 1, UPPER + 4);
-    context.lineTo(x + 4, UPPER - 3);
+    polyline(context, [[x - size * 0.7, y + 1], [x - size * 0.2, y + 4], [x + size * 0.8, y - 3]]);
     context.stroke();
   } else {
     context.fill();
   }
 }
 
-function polygon(context, points) {
+function polyline(context, points) {
   points.forEach(([x, y], i) => (i ? context.lineTo(x, y) : context.moveTo(x, y)));
+}
+
+function polygon(context, points) {
+  polyline(context, points);
   context.closePath();
 }
 

@@ -44,7 +44,8 @@ class Stage {
     this.panels = [this.transport, this.scrubber, this.lanes, this.waiting, this.finished, this.blocks, this.host, this.timeline, this.narrator];
     const board = el("div", { class: "board" }, ...[this.waiting, this.lanes, this.finished, this.blocks, this.host, this.timeline].map((panel) => panel.node));
     this.message = el("p", { class: "message", role: "alert", hidden: "" });
-    this.root.prepend(this.message, this.transport.node, this.scrubber.node, board, this.narrator.node);
+    const inner = el("div", { class: "inner" }, this.message, this.transport.node, this.scrubber.node, board, this.narrator.node);
+    this.root.prepend(inner);
     this.root.append(this.help.node);
     this.parent.append(this.root);
     this.transport.showPlaying(false);
@@ -248,7 +249,7 @@ class Stage {
   layout() {
     if (!this.root.clientWidth) return;
     this.laidOut = this.root.clientWidth;
-    for (const panel of [this.lanes, this.scrubber, this.blocks, this.timeline]) panel.layout();
+    for (const panel of [this.lanes, this.scrubber, this.blocks, this.host, this.timeline]) panel.layout();
   }
 
   resized() {

@@ -19,17 +19,18 @@ class Timeline {
     this.head = el("div", { class: "playhead", "aria-hidden": "true" });
     this.band = el("div", { class: "row-band", "aria-hidden": "true", hidden: "" });
     this.area = el("div", { class: "area" }, this.band, this.canvas, this.head);
+    this.axis = el("canvas", { class: "axis", "aria-hidden": "true" });
     this.scroll = el("div", { class: "rows", tabindex: "0", role: "img" }, this.names, this.area);
-    this.node = el("section", { class: "panel timeline" }, heading("Timeline", this.count), this.scroll);
+    this.node = el("section", { class: "panel timeline" }, heading("Timeline", this.count), this.scroll, this.axis);
     this.listen();
   }
 
   listen() {
     this.area.addEventListener("click", (event) => {
-      const { tick, row, onAxis } = this.under(event);
-      if (onAxis) this.stage.seek(tick);
-      else if (row >= 0) this.stage.toggleSelection(row);
+      const { row } = this.under(event);
+      if (row >= 0) this.stage.toggleSelection(row);
     });
+    this.axis.addEventListener("click", (event) => this.stage.seek(this.under(event).tick));
     this.area.addEventListener("pointermove", (event) => event.pointerType !== "touch" && this.hover(event));
     this.area.addEventListener("pointerleave", () => this.stage.tip.hide());
     this.names.addEventListener("click", (event) => {
@@ -41,12 +42,10 @@ class Timeline {
 
   under(event) {
     const box = this.area.getBoundingClientRect();
-    const y = event.clientY - box.top;
     const { run } = this.stage;
     const tick = Math.max(0, Math.min(Math.floor((event.clientX - box.left) / this.pitch), run.length - 1));
-    const row = Math.floor(y / this.rowHeight);
-    const onAxis = y >= this.rowHeight * run.requests.length;
-    return { tick, row: !onAxis && row < run.requests.length ? row : -1, onAxis };
+    const row = Math.floor((event.clientY - box.top) / this.rowHeight);
+    return { tick, row: row < run.requests.length ? row : -1 };
   }
 
   hover(event) {
@@ -66,7 +65,9 @@ class Timeline {
     setStyle(this.node, "--row", `${this.rowHeight}px`);
     this.names.replaceChildren(...run.requests.map((facts) => el("span", { text: facts.id, title: facts.id })));
     this.width = this.area.clientWidth;
-    this.height = rows * this.rowHeight + AXIS;
+    this.height = rows * this.rowHeight;
+    // The names may have pushed a scroll bar in: the axis stands under the area, wherever that is.
+    setStyle(this.axis, "transform", `translateX(${this.area.offsetLeft}px)`);
     this.pitch = this.width / Math.max(run.length, this.stage.options.computing ? 24 : 1);
     this.paint();
   }
@@ -80,8 +81,9 @@ class Timeline {
     const brush = new Brush(context, this.stage, this.pitch, this.rowHeight);
     brush.idle(run);
     run.requests.forEach((_, row) => brush.row(run, row));
-    brush.axis(run, this.width, run.requests.length * this.rowHeight);
     prepareCanvas(this.canvas, this.width, this.height);
+    const axis = prepareCanvas(this.axis, this.width, AXIS);
+    new Brush(axis, this.stage, this.pitch, this.rowHeight).axis(run, this.width);
   }
 
   draw(view) {
@@ -91,16 +93,14 @@ class Timeline {
     const context = this.canvas.getContext("2d");
     const ratio = this.canvas.width / this.width;
     const cut = Math.round(edge * ratio);
-    const rows = Math.round(run.requests.length * this.rowHeight * ratio);
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    if (cut > 0) context.drawImage(this.full, 0, 0, cut, rows, 0, 0, cut, rows);
-    context.globalAlpha = FUTURE_ALPHA;
     const rest = this.canvas.width - cut;
-    if (rest > 0 && this.stage.options.spoilers) context.drawImage(this.full, cut, 0, rest, rows, cut, 0, rest, rows);
+    const height = this.canvas.height;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.canvas.width, height);
+    if (cut > 0) context.drawImage(this.full, 0, 0, cut, height, 0, 0, cut, height);
+    context.globalAlpha = FUTURE_ALPHA;
+    if (rest > 0 && this.stage.options.spoilers) context.drawImage(this.full, cut, 0, rest, height, cut, 0, rest, height);
     context.globalAlpha = 1;
-    const axis = this.canvas.height - rows;
-    context.drawImage(this.full, 0, rows, this.canvas.width, axis, 0, rows, this.canvas.width, axis);
     setStyle(this.head, "transform", `translateX(${edge.toFixed(1)}px)`);
     this.drawSelection();
     this.follow(view);
@@ -117,13 +117,15 @@ class Timeline {
 
   /** Keeps the rows that run in sight, inside the panel only. */
   follow(view) {
-    if (this.scroll.scrollHeight <= this.scroll.clientHeight + 1 || !this.stage.playback.playing) return;
+    if (view.tick === this.followed) return;
+    this.followed = view.tick;
+    if (this.scroll.scrollHeight <= this.scroll.clientHeight + 1) return;
     const rows = view.lanes.filter((request) => request >= 0);
     if (!rows.length) return;
     const first = Math.min(...rows) * this.rowHeight;
     const last = (Math.max(...rows) + 1) * this.rowHeight;
-    if (first < this.scroll.scrollTop || last > this.scroll.scrollTop + this.scroll.clientHeight - AXIS) {
-      this.scroll.scrollTop = Math.max(0, Math.min(first - this.rowHeight, last + AXIS - this.scroll.clientHeight));
+    if (first < this.scroll.scrollTop || last > this.scroll.scrollTop + this.scroll.clientHeight) {
+      this.scroll.scrollTop = Math.max(0, Math.min(first - this.rowHeight, last - this.scroll.clientHeight));
     }
   }
 }
@@ -278,7 +280,7 @@ class Brush {
     }
   }
 
-  axis(run, width, top) {
+  axis(run, width) {
     const { context } = this;
     const step = axisStep(this.pitch);
     context.font = `11px ${this.stage.font}`;
@@ -288,9 +290,9 @@ class Brush {
       const x = tick * this.pitch;
       if (x > width - 24) break;
       context.globalAlpha = 0.5;
-      context.fillRect(Math.round(x), top, 1, 4);
+      context.fillRect(Math.round(x), 0, 1, 5);
       context.globalAlpha = 1;
-      context.fillText(String(tick), Math.round(x) + 3, top + 4);
+      context.fillText(String(tick), Math.round(x) + 4, 4);
     }
   }
 }

@@ -10,7 +10,7 @@ const ICONS = {
 };
 
 const LEGEND = [
-  ["cached", "from the cache"],
+  ["cached", "cached"],
   ["computed", "computed"],
   ["chunk", "this tick"],
   ["todo", "to do"],
