@@ -67,8 +67,9 @@ def chunk_story(item: ScheduledRequest, trace: Trace, drawn: Mapping[str, str]) 
     if item.end < prompt:
         amount = count(item.num_tokens, "more token" if item.start else "token")
         return f"{who} read {amount}{again} of its prompt ({item.end:,} of {prompt:,})."
-    part = count(item.num_tokens, "token")
-    read = f"its whole prompt of {part}" if item.start == 0 else f"the last {part}{again} of its prompt"
+    part = "token" if item.num_tokens == 1 else count(item.num_tokens, "token")
+    whole = f"its whole prompt of {count(prompt, 'token')}"
+    read = whole if item.start == 0 else f"the last {part}{again} of its prompt"
     return f"{who} read {read}{' and generated its first token' if who in drawn else ''}."
 
 

@@ -131,7 +131,9 @@ def _stop_text(skip: Skip) -> str:
         case SkipReason.JUST_PREEMPTED:
             return _just_preempted_text(skip)
         case SkipReason.FINISHING:
-            return f"{skip_cause(skip.event)[:-1]} ({names(_finishing(skip))})."
+            who = _finishing(skip)
+            verb = "finishes" if len(who) == 1 else "finish"
+            return f"{names(who)} {verb} in this tick, which makes room, so nobody is pushed out for it."
         case SkipReason.BATCH_CLOSED | SkipReason.PREEMPTED_FOR_MEMORY:
             return skip_cause(skip.event)
     assert_never(skip.event.reason)
@@ -236,14 +238,13 @@ def _remedy(subject: str, skip: Skip) -> str:
 def _lanes_remedy(subject: str, skip: Skip) -> str:
     lanes = skip.config.max_num_seqs
     more = skip.numbers["lanes_used"] - lanes + 1
-    if budget_left(skip.record, skip.index, skip.config) == 0:
+    left = budget_left(skip.record, skip.index, skip.config)
+    if left == 0:
         return f"{subject} needs a lane, and then tokens: the budget of this tick is used up as well."
-    if not _surely_fits(skip):
-        return f"{subject} needs a lane first; then there is memory to ask for, of which {_free(skip)}."
-    ways = [f"with {count(more, 'more lane')} ({lanes + more} in all)"]
-    if len(skip.instant.running) == lanes:
-        ways.append("once one of those in a lane is done")
-    return options(subject, ways)
+    if left is None or not _surely_fits(skip):
+        return f"{subject} needs a lane; only then is memory asked for ({_free(skip)})."
+    later = "once one of those in a lane is done" if len(skip.instant.running) == lanes else ""
+    return options(subject, [f"with {count(more, 'more lane')} ({lanes + more} in all)"], later)
 
 
 def _budget_remedy(subject: str, skip: Skip) -> str:
@@ -254,9 +255,12 @@ def _budget_remedy(subject: str, skip: Skip) -> str:
     needed = 1 + sum(wanted.values()) + sum(skipped)
     size = skip.config.block_size
     growth = sum(_more_blocks(i, wanted[i.request_id], size) for i in items) + sum(-(-w // size) for w in skipped)
-    was_short = any(isinstance(event, RequestPreempted) for event in skip.record.events)
-    if was_short or not _surely_fits(skip, growth):
-        return f"{subject} needs a larger token budget; then there is memory to ask for, of which {_free(skip)}."
+    # Tokens that a preemption gave back, or that "prefill_first" gives to newcomers, are not on record.
+    is_hidden = skip.config.batch_order == "prefill_first" or any(
+        isinstance(event, RequestPreempted) for event in skip.record.events
+    )
+    if is_hidden or not _surely_fits(skip, growth):
+        return f"{subject} needs a larger token budget; only then is memory asked for ({_free(skip)})."
     return options(subject, [f"with a token budget of {needed:,}"])
 
 
@@ -285,8 +289,10 @@ def _capped(tokens: int, config: EngineConfig) -> int:
 def _surely_fits(skip: Skip, growth: int = 0) -> bool:
     """Whether memory would let it in even if the cache held nothing for it and others took `growth` blocks more."""
     state, config = request_in(skip.record, skip.event.request_id), skip.config
-    if state is None or config.batch_order == "prefill_first":
+    if state is None:
         return False
+    if config.batch_order == "prefill_first":
+        growth += len(skip.instant.running)  # the decodes, which are served later, may need a block each
     if skip.was_running:
         return 1 + growth <= skip.instant.free_blocks
     counts_promises = config.admission in ("whole_minus_promised", "when_empty")
@@ -308,9 +314,7 @@ def _memory_remedy(subject: str, skip: Skip) -> str:
         ways.append(f"with a watermark of {n['watermark'] - missing:,}")
     if n["blocks_promised"] >= missing and skip.config.admission == "whole_minus_promised":
         ways.append("with an admission rule that does not count promises")
-    if leaver := _who_makes_room(skip, missing):
-        ways.append(leaver)
-    return options(subject, ways)
+    return options(subject, ways, _who_makes_room(skip, missing))
 
 
 def _who_makes_room(skip: Skip, missing: int) -> str:
@@ -322,5 +326,6 @@ def _who_makes_room(skip: Skip, missing: int) -> str:
         own = sum(1 for block in state.block_ids if holders[block] == 1)
         # Blocks that the lookup found stay attached, so at worst all of them are among these.
         if own - _cached_blocks(skip) >= missing:
-            return f"once {state.id} is done ({count(own, 'block')}, at most {count(to_go[state.id], 'token')} to go)"
+            left = f"{count(own, 'block')}, at most {count(to_go[state.id], 'token')} to generate"
+            return f"once {state.id} is done ({left})"
     return ""

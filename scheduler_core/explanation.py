@@ -38,6 +38,6 @@ class Explanation:
     kind: str
 
 
-def options(subject: str, ways: Sequence[str]) -> str:
-    """Says "It would run now with 1 more block, or once R2 is done."; "" without ways."""
-    return f"{subject} would run now {', or '.join(ways)}." if ways else ""
+def options(subject: str, ways: Sequence[str], later: str = "") -> str:
+    """Says "It would run now with 1 more block, or with 5 lanes; else once R2 is done."."""
+    return f"{subject} would run now {', or '.join(ways)}{f'; else {later}' if later else ''}."

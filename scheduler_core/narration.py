@@ -203,7 +203,7 @@ def _finished(event: RequestFinished, trace: Trace, tick: int) -> Sentence:
     state = request_in(trace.records[tick], who)
     made = 0 if state is None else state.num_output_tokens
     if event.reason is FinishReason.REJECTED:
-        return Sentence(f"{who} is done with.", "It was refused.", "refused", who)
+        return Sentence(f"{who} never ran.", "It was refused.", "refused", who)
     if event.reason is FinishReason.ERROR:
         text = f"{_sentence(event.message)} It had generated {count(made, 'token')}.".lstrip()
         return Sentence(f"{who} failed.", text, "finished", who)

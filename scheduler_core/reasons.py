@@ -89,8 +89,9 @@ def skip_cause(event: RequestSkipped) -> str:
         case SkipReason.JUST_PREEMPTED:
             return "A request that was preempted in this very tick stands before it and comes back in the next."
         case SkipReason.FINISHING:
-            verb = "finishes" if n["finishing"] == 1 else "finish"
-            return f"{count(n['finishing'], 'request')} {verb} in this tick and so make room; nobody is pushed out."
+            verbs = ("finishes", "makes") if n["finishing"] == 1 else ("finish", "make")
+            who = count(n["finishing"], "request")
+            return f"{who} {verbs[0]} in this tick and so {verbs[1]} room; nobody is pushed out."
     assert_never(event.reason)
 
 

@@ -1,0 +1,118 @@
+"""How long a tick takes: counts by hand, and the shape of the curve."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from scheduler_core.cost_model import (
+    LLAMA_31_8B,
+    MACHINES,
+    SMOLLM2_135M,
+    attended_pairs,
+    machine,
+    tick_bytes,
+    tick_flops,
+    tick_seconds,
+)
+from scheduler_core.errors import ConfigError
+from scheduler_core.output import BlockCopy, SchedulerOutput
+from tests.helpers import create_engine, create_request, run
+from tests.trace_builders import decode, item
+
+
+def batch(*items: object, out: int = 0) -> SchedulerOutput:
+    return SchedulerOutput(0, items, (BlockCopy("A", tuple(range(out))),) if out else ())  # type: ignore[arg-type]
+
+
+def test_weights_of_the_models_are_those_of_their_published_sizes():
+    assert SMOLLM2_135M.body_weights + SMOLLM2_135M.head_weights == pytest.approx(134.5e6, rel=0.001)
+    assert LLAMA_31_8B.body_weights + 2 * LLAMA_31_8B.head_weights == pytest.approx(8.03e9, rel=0.001)
+
+
+def test_kv_of_a_token_is_two_vectors_a_layer():
+    assert SMOLLM2_135M.kv_bytes_per_token == 45 * 1024
+    assert LLAMA_31_8B.kv_bytes_per_token == 128 * 1024
+
+
+def test_every_tick_of_the_unit_machine_lasts_a_second():
+    for output in (batch(), batch(decode("A", 5, 1)), batch(item("A", 0, 500), out=9)):
+        assert tick_seconds(output, machine("unit")) == 1.0
+
+
+def test_an_unknown_machine_is_an_error_that_names_the_choices():
+    with pytest.raises(ConfigError, match=r"'abacus'.*unit.*smollm2-cpu.*a100.*h100"):
+        machine("abacus")
+
+
+def test_a_causal_chunk_attends_to_all_before_it_and_half_of_itself():
+    assert attended_pairs(item("A", 0, 1)) == 1
+    assert attended_pairs(item("A", 0, 4)) == 1 + 2 + 3 + 4
+    assert attended_pairs(item("A", 10, 3)) == 11 + 12 + 13
+
+
+def test_attention_of_a_prompt_costs_the_same_whole_or_in_chunks():
+    chunks = batch(item("A", 0, 10), item("B", 10, 20), item("C", 30, 2))
+    assert tick_flops(chunks, SMOLLM2_135M) == tick_flops(batch(item("A", 0, 32)), SMOLLM2_135M)
+
+
+def test_only_sampling_positions_pay_for_the_vocabulary():
+    silent, sampling = batch(item("A", 0, 8)), batch(item("A", 0, 8, samples=True))
+    head = SMOLLM2_135M.head_weights
+    assert tick_flops(sampling, SMOLLM2_135M) - tick_flops(silent, SMOLLM2_135M) == 2 * head
+    assert tick_bytes(sampling, SMOLLM2_135M) - tick_bytes(silent, SMOLLM2_135M) == 4 * head
+
+
+def test_bytes_grow_with_the_context():
+    near, far = batch(decode("A", 9, 1)), batch(decode("A", 1_009, 1))
+    assert tick_bytes(far, LLAMA_31_8B) - tick_bytes(near, LLAMA_31_8B) == 1_000 * LLAMA_31_8B.kv_bytes_per_token
+
+
+def test_a_tick_without_a_batch_costs_the_overhead():
+    for each in MACHINES.values():
+        assert tick_seconds(batch(), each) == each.overhead_s
+
+
+def test_decodes_are_bound_by_memory_and_long_prompts_by_arithmetic_on_a_gpu():
+    gpu = machine("llama-3.1-8b-h100")
+    decodes = batch(*(decode(f"R{i}", 500, 1) for i in range(8)))
+    prompt = batch(item("A", 0, 4_096, samples=True))
+    assert tick_bytes(decodes, gpu.model) / gpu.memory_bandwidth > tick_flops(decodes, gpu.model) / gpu.peak_flops
+    assert tick_flops(prompt, gpu.model) / gpu.peak_flops > tick_bytes(prompt, gpu.model) / gpu.memory_bandwidth
+
+
+def test_a_second_decode_is_nearly_free_on_a_gpu():
+    gpu = machine("llama-3.1-8b-a100")
+    one = tick_seconds(batch(decode("A", 100, 1)), gpu)
+    two = tick_seconds(batch(decode("A", 100, 1), decode("B", 100, 1)), gpu)
+    assert one < two < 1.01 * one
+
+
+def test_the_faster_machine_is_faster():
+    work = batch(item("A", 0, 512, samples=True))
+    a100, h100 = machine("llama-3.1-8b-a100"), machine("llama-3.1-8b-h100")
+    assert (
+        tick_seconds(work, h100)
+        < tick_seconds(work, a100)
+        < tick_seconds(work, dataclasses.replace(a100, overhead_s=9))
+    )
+
+
+def test_copies_to_the_host_take_their_time():
+    cpu = machine("smollm2-cpu")
+    saved = 3 * 16 * SMOLLM2_135M.kv_bytes_per_token / cpu.host_bandwidth
+    assert tick_seconds(batch(out=3), cpu, block_size=16) == pytest.approx(cpu.overhead_s + saved)
+
+
+def test_the_cpu_machine_is_fitted_to_what_was_measured():
+    cpu = machine("smollm2-cpu")
+    eight = batch(*(decode(f"R{i}", 100, 1) for i in range(8)))
+    assert tick_seconds(eight, cpu) == pytest.approx(0.100, rel=0.2)
+    assert tick_seconds(batch(item("A", 0, 64, samples=True)), cpu) == pytest.approx(0.310, rel=0.2)
+
+
+def test_the_clock_of_a_run_is_the_sum_of_its_ticks():
+    made = run(create_engine(cost="llama-3.1-8b-h100"), create_request("A", 40, 5))
+    seconds = [tick_seconds(record.output, machine("llama-3.1-8b-h100"), 4) for record in made.records]
+    assert made.records[-1].end == pytest.approx(sum(seconds))
