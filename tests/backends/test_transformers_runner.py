@@ -252,6 +252,17 @@ def test_copies_of_blocks_that_do_not_exist_fail_as_copies(tiny: LoadedModel) ->
         runner.copy_in(saved, 0, (0, 1))
 
 
+def test_kv_memory_is_taken_from_the_system_only_as_it_is_used(tiny: LoadedModel) -> None:
+    import psutil
+
+    runner = TransformersRunner(tiny)
+    size = 256 * 2**20
+    before = psutil.Process().memory_info().rss
+    runner.allocate(size // (runner.kv_bytes_per_token * 16), 16)
+    assert psutil.Process().memory_info().rss - before < size / 4
+    assert not runner.copy_out((0, 7)).any()
+
+
 def test_more_kv_than_there_is_memory_is_refused_with_the_bound(tiny: LoadedModel) -> None:
     runner = TransformersRunner(tiny)
     with pytest.raises(ModelError, match=r"num_blocks is 1000000000; \d+ blocks .* lower num_blocks"):

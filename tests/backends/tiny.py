@@ -10,7 +10,7 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-LAYERS, HIDDEN, HEADS, KV_HEADS, MLP, CONTEXT = 2, 32, 4, 2, 48, 256
+LAYERS, HIDDEN, HEADS, KV_HEADS, MLP, CONTEXT = 2, 32, 4, 2, 64, 256
 MERGES = [("h", "e"), ("l", "l"), ("he", "ll"), ("Ġ", "w"), ("1", "2")]
 
 
