@@ -41,6 +41,9 @@ FOLDED = (
     "cost",
 )
 
+#: Pixels of a widget beside the name of its setting.
+WIDGET = 115
+
 Position = int | str
 
 
@@ -70,7 +73,7 @@ def controls(state: PlayState, base: EngineConfig, on_change: Callable[[], None]
     with st.expander("All settings", key="all_settings", type="compact"):
         panel.preset()
         for name in FOLDED:
-            panel.any(name)
+            panel.folded(name)
     if state.preset or state.overrides:
         st.button("Reset settings", key="reset_settings", on_click=panel.reset, type="tertiary")
     return quantum, chunk
@@ -90,7 +93,7 @@ def position_label(field: str, position: Position) -> str:
     if field == "quantum":
         return OFF if position == OFF else f"{position} tick{'' if position == 1 else 's'}"
     if position == OFF:
-        return "off, whole prompts"
+        return OFF
     return "the budget" if position == BUDGET else f"{position} token{'' if position == 1 else 's'}"
 
 
@@ -108,9 +111,9 @@ class _Panel:
         positions: list[Position] = [*numbers, *([BUDGET] if field == "chunk_size" else []), OFF]
         key = f"set_{field}"
         with st.container(key=f"dial_{field}", gap=None):
-            with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
-                st.markdown(f"**{FIELDS[field].label}**", help=FIELDS[field].help, width="content")
-                st.markdown(f":gray[{position_label(field, position)}]", width="content")
+            with st.container(horizontal=True, horizontal_alignment="distribute", gap="small", wrap=False):
+                st.markdown(f"**{FIELDS[field].label}**", width="content", help=FIELDS[field].help)
+                st.markdown(f"`{position_label(field, position)}`", width="content")
             self._show(key, position)
             st.select_slider(
                 FIELDS[field].label,
@@ -125,18 +128,18 @@ class _Panel:
         return Dial(field, positions, positions.index(position), place)
 
     def choice(self, field: str) -> None:
-        options = tuple(MACHINES) if field == "cost" else CHOICES[field]
         self._show(f"set_{field}", self._value(field))
         with _row(field):
             st.selectbox(
                 FIELDS[field].label,
-                options,
+                CHOICES[field],
                 format_func=lambda value: CHOICE_LABELS.get(value, value),
                 key=f"set_{field}",
                 on_change=self._chosen,
                 args=(field,),
                 label_visibility="collapsed",
                 filter_mode=None,
+                width=WIDGET,
             )
 
     def number(self, field: str) -> None:
@@ -152,6 +155,7 @@ class _Panel:
                 on_change=self._chosen,
                 args=(field,),
                 label_visibility="collapsed",
+                width=WIDGET,
             )
 
     def switch(self, field: str) -> None:
@@ -165,13 +169,26 @@ class _Panel:
                 label_visibility="collapsed",
             )
 
-    def any(self, field: str) -> None:
+    def folded(self, field: str) -> None:
+        """A setting with its name above it."""
+        key, label, told = f"set_{field}", FIELDS[field].label, FIELDS[field].help
+        self._show(key, self._value(field))
         if field in FLAGS:
-            self.switch(field)
+            st.toggle(label, key=key, help=told, on_change=self._chosen, args=(field,))
         elif field in CHOICES or field == "cost":
-            self.choice(field)
+            st.selectbox(
+                label,
+                CHOICES.get(field, tuple(MACHINES)),
+                format_func=lambda value: CHOICE_LABELS.get(value, value),
+                key=key,
+                help=told,
+                on_change=self._chosen,
+                args=(field,),
+                filter_mode=None,
+            )
         else:
-            self.number(field)
+            low, high = PAGE_BOUNDS[field]
+            st.number_input(label, low, high, step=1, key=key, help=told, on_change=self._chosen, args=(field,))
 
     def preset(self) -> None:
         self._show("set_preset", self._state.preset)
@@ -226,6 +243,6 @@ _MISSING = object()
 
 def _row(field: str) -> DeltaGenerator:
     """The name of a setting on the left, and a place for its widget on the right."""
-    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"row_{field}")
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"row_{field}", wrap=False)
     row.markdown(FIELDS[field].label, help=FIELDS[field].help, width="stretch")
     return row

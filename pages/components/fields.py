@@ -7,6 +7,7 @@ from typing import Any
 
 from pages.components.plain import cut
 from scheduler_core.config import BOUNDS, CHOICES, FIELD_NAMES, FLAGS, PRESETS, EngineConfig
+from scheduler_core.cost_model import machine
 from scheduler_core.errors import ConfigError
 
 #: The stage draws every block and lane, so a page offers less than the core can take.
@@ -48,7 +49,7 @@ FIELDS: dict[str, Field] = {
     "enable_prefix_caching": Field(
         "Prefix cache", "Keep the KV of full blocks, so that an equal beginning is not computed again."
     ),
-    "preemption_mode": Field("On preemption", "Save the KV to host memory and restore it, or compute it again."),
+    "preemption_mode": Field("Preemption", "Save the KV to host memory and restore it, or compute it again."),
     "enable_chunked_prefill": Field("Chunked prefill", "Off: a prompt runs whole in one tick, even past the budget."),
     "cap_lone_request": Field(
         "Chunk a lone request", "Off (as in vLLM): no chunk cap while a single request is there."
@@ -123,7 +124,7 @@ def value_from_text(field: str, text: str) -> tuple[Any, str]:
     if field in CHOICES and value not in CHOICES[field]:
         raise ConfigError(f"{field} is {cut(text)}; it must be one of {', '.join(CHOICES[field])}")
     if field == "cost":
-        EngineConfig(cost=value)
+        machine(value)
     if field not in PAGE_BOUNDS or value is None:
         return value, ""
     low, high = PAGE_BOUNDS[field]

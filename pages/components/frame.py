@@ -51,19 +51,20 @@ def frame(page: str) -> bool:
     with st.sidebar:
         _brand(key="brand")
         with st.container(key="nav"):
-            _navigation()
+            _navigation(entry)
     fresh = st.session_state.get("page") != page
     st.session_state["page"] = page
     return fresh
 
 
-def _navigation() -> None:
+def _navigation(here: PageEntry) -> None:
     group = ""
     for entry in PAGES:
         if entry.group != group:
             group = entry.group
             st.html(f'<div class="ts-group">{group}</div>')
-        st.page_link(entry.path, label=entry.label, width="stretch")
+        with st.container(key="here" if entry is here else None):
+            st.page_link(entry.path, label=entry.label, width="stretch")
 
 
 @cache

@@ -58,8 +58,10 @@ def request_picker(state: PlayState, trace: Trace, on_select: Callable[[], None]
         st.session_state["pick_request"] = chosen
 
     def pick() -> None:
-        state.selected = st.session_state["pick_request"] or chosen
-        on_select()
+        picked = st.session_state["pick_request"] or chosen
+        if picked != chosen:
+            state.selected = picked
+            on_select()
 
     if len(ids) <= MAX_PILLS:
         st.pills(

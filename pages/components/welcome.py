@@ -12,18 +12,18 @@ from scheduler_core.errors import TickscopeError
 from scheduler_core.trace import Trace
 
 SENTENCE = "See how a language model server decides who runs next."
-LEAD = (
-    "A real small model answers several people at once. Every square, bar and sentence below is read from its "
-    "recorded run: press play, or take one tick at a time."
+RECORDED = (
+    "A real small model answers six people at once. All you see is read from its recorded run: press play, or step."
 )
+MADE_UP = "Six people ask at once. Nothing was recorded here yet, so the tokens are made up: press play, or step."
 
 
 def welcome(fresh: bool) -> None:
     """Draw the home page."""
     del fresh
     st.title(SENTENCE, anchor=False)
-    st.markdown(f":gray[{LEAD}]")
     trace = _trace()
+    st.markdown(f":gray[{RECORDED if trace is not None and trace.backend.kind == 'model' else MADE_UP}]")
     if trace is not None:
         st.fragment(_stage)(trace)
     st.subheader("Try it yourself", anchor=False)

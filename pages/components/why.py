@@ -16,13 +16,15 @@ _MARKS = {True: ":green[**✓**]", False: ":orange[**×**]", None: ":gray[·]"}
 def why(trace: Trace, request_id: str, tick: int) -> None:
     """Draw the explanation of one request in one tick."""
     told = explain(trace, min(tick, len(trace.records) - 1), request_id)
-    with st.container(key="why", gap="small"):
+    with st.container(key="why"):
         st.subheader(plain(told.headline), anchor=False)
         for check in told.checks:
-            st.markdown(_line(check))
+            _rule(check)
         if told.remedy:
             st.markdown(f":gray[{plain(told.remedy)}]")
 
 
-def _line(check: Check) -> str:
-    return f"{_MARKS[check.ok]}&emsp;{plain(check.text)}"
+def _rule(check: Check) -> None:
+    with st.container(horizontal=True, gap="xsmall", wrap=False):
+        st.markdown(_MARKS[check.ok], width=18)
+        st.markdown(plain(check.text))

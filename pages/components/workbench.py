@@ -90,7 +90,7 @@ def _messages(now: Shown) -> None:
     for message in now.problems:
         st.error(plain(message))
     for message in now.notes:
-        st.info(plain(message))
+        st.caption(plain(message))
     if link_messages():
         with st.container(key="link_messages"):
             st.warning("\n\n".join(plain(message) for message in link_messages()))
