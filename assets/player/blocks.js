@@ -103,7 +103,7 @@ class Blocks {
     setAttr(node, "data-changed", changed ? "" : null);
     setAttr(node, "data-spot", ["", "on", "off"][spot] || null);
     // A number stands in the middle: on the empty part it takes the colour of text.
-    setAttr(node, "data-low", cell.owners.length && cell.fill < 5 ? "" : null);
+    setAttr(node, "data-low", cell.owners.length && cell.fill < 6 ? "" : null);
     setStyle(node, "--fill", `${cell.fill * 12.5}%`);
     setText(node, label);
     const names = cell.owners.map((owner) => run.requests[owner].id).join(", ");

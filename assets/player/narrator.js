@@ -34,7 +34,9 @@ class Narrator {
     if (more > 0) items.push(el("li", { text: `and ${more} more` }));
     this.others.replaceChildren(...items);
     this.said.scrollTop = 0;
-    setAttr(this.node, "data-more", this.said.scrollHeight > this.said.clientHeight + 2 ? "" : null);
+    const overflows = this.said.scrollHeight > this.said.clientHeight + 2;
+    setAttr(this.node, "data-more", overflows ? "" : null);
+    setAttr(this.said, "tabindex", overflows ? "0" : null);
   }
 
   /** Reads the tick aloud; only for single steps, never while playing. */

@@ -262,7 +262,7 @@ def test_a_summary_says_why_it_cannot_be_played(trace: Trace) -> None:
 
 def test_hostile_words_travel_unharmed_as_data() -> None:
     words = '</script><script>alert(1)</script> \ud800 \u0000 "quotes" \u202e'
-    data = payload(run(create_engine(), create_request("R1", 4, 2, prompt=words)))
+    data = payload(run(create_engine(), replace(create_request("R1", 4, 2), prompt=words)))
     assert json.loads(json.dumps(data))["requests"][0]["words"] == words
 
 
