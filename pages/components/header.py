@@ -26,14 +26,15 @@ def header(
     *,
     on_scenario: Callable[[], None],
     on_backend: Callable[[], None],
-) -> bool:
-    """Draw title and pills; `made_by` says what made the tokens on the stage. Whether to open the requests."""
+    on_requests: Callable[[], None],
+) -> None:
+    """Draw title and pills; `made_by` says what made the tokens on the stage."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="head"):
         st.title("Playground", anchor=False, width="content")
         with st.container(horizontal=True, horizontal_alignment="right", gap="small", width="content", key="pills"):
             _scenario(state, on_scenario)
             _backend(state, made_by, on_backend)
-            return st.button(f"Requests  **{num_requests}**", key="edit_requests")
+            st.button(f"Requests  **{num_requests}**", key="edit_requests", on_click=on_requests)
 
 
 def subtitle(state: PlayState) -> None:

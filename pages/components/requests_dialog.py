@@ -24,8 +24,19 @@ class Row:
     request: OwnRequest
 
 
-def open_requests(state: PlayState, config: EngineConfig, on_run: Callable[[], None]) -> None:
-    """Show the dialog, filled with what was typed before, else with what runs now."""
+def open_requests() -> None:
+    """Show the dialog from now on; it stays open over reruns of the page, so that nothing typed gets lost."""
+    st.session_state["editing"] = True
+
+
+def _close() -> None:
+    st.session_state["editing"] = False
+
+
+def requests_dialog(state: PlayState, config: EngineConfig, on_run: Callable[[], None]) -> None:
+    """Draw the dialog if it is open, filled with what was typed before, else with what runs now."""
+    if not st.session_state.get("editing"):
+        return
     if "rows" not in st.session_state:
         _fill(state.requests if state.scenario == OWN else requests_of(state.scenario))
     _dialog(state, config, on_run)
@@ -58,7 +69,7 @@ def _add(request: OwnRequest) -> None:
     st.session_state["rows"].append(Row(st.session_state["row_count"], request))
 
 
-@st.dialog("Your own requests", width="large")
+@st.dialog("Your own requests", width="large", on_dismiss=_close)
 def _dialog(state: PlayState, config: EngineConfig, on_run: Callable[[], None]) -> None:
     st.caption(
         f"Up to {limits().max_requests} requests, each with up to {limits().max_prompt_tokens:,} tokens of prompt and "
@@ -88,10 +99,14 @@ def _dialog(state: PlayState, config: EngineConfig, on_run: Callable[[], None]) 
     found = _problems([row.request for row in rows], config)
     for message in found:
         st.error(plain(message))
-    if st.button("Run these", key="run_own", type="primary", disabled=bool(found)):
+
+    def take() -> None:
         state.requests = tuple(row.request for row in rows)
         state.scenario = OWN
+        _close()
         on_run()
+
+    if st.button("Run these", key="run_own", type="primary", disabled=bool(found), on_click=take):
         st.rerun()
 
 

@@ -15,7 +15,7 @@ from pages.components.panels import panels
 from pages.components.plain import plain
 from pages.components.play_state import OWN, PlayState
 from pages.components.player import stage
-from pages.components.requests_dialog import forget_rows, open_requests
+from pages.components.requests_dialog import forget_rows, open_requests, requests_dialog
 from pages.components.runs import DEFAULT_SCENARIO, base_config
 from pages.components.shown import Shown, difference, shown
 from pages.components.sparkline import sparkline
@@ -31,12 +31,13 @@ def workbench(fresh: bool) -> None:
     base = base_config(state)
     now = shown(state)
     _clamp(state, now)
-    wants_requests = header(
+    header(
         state,
         now.made_by,
         len(now.trace.requests) if now.trace else 0,
         on_scenario=lambda: _other_run(state),
         on_backend=lambda: _other_run(state),
+        on_requests=open_requests,
     )
     subtitle(state)
     _messages(now)
@@ -49,8 +50,7 @@ def workbench(fresh: bool) -> None:
         if told:
             note.info(plain(told))
         _stage_and_panels(state, now)
-    if wants_requests:
-        open_requests(state, now.config or base, lambda: _other_run(state))
+    requests_dialog(state, now.config or base, lambda: _other_run(state))
     _curves(now, dials)
 
 
