@@ -61,6 +61,7 @@ def from_plain(annotation: Any, value: Any, path: str = "") -> Any:
 
 
 Decoder = Callable[[Any, str], Any]
+_INT_BOUND = 2**63
 
 
 def _decoder(annotation: Any) -> Decoder:
@@ -71,7 +72,9 @@ def _decoder(annotation: Any) -> Decoder:
 def _cached_decoder(annotation: Any) -> Decoder:
     origin = typing.get_origin(annotation)
     args = typing.get_args(annotation)
-    if annotation in (int, str, bool):
+    if annotation is int:
+        return _int
+    if annotation in (str, bool):
         return _exact(annotation)
     if annotation is float:
         return _float
@@ -92,6 +95,12 @@ def _cached_decoder(annotation: Any) -> Decoder:
     raise TypeError(f"no decoder for {annotation!r}")
 
 
+def _int(value: Any, path: str) -> int:
+    if type(value) is not int or not -_INT_BOUND <= value < _INT_BOUND:
+        raise DecodeError(path, f"{_short(value)} is not a whole number of at most 64 bits")
+    return value
+
+
 def _exact(cls: type) -> Decoder:
     def decode(value: Any, path: str) -> Any:
         if type(value) is not cls:
@@ -102,7 +111,8 @@ def _exact(cls: type) -> Decoder:
 
 
 def _float(value: Any, path: str) -> float:
-    if type(value) not in (int, float):
+    # JSON as Python reads it knows NaN, Infinity and integers of any size.
+    if type(value) not in (int, float) or not -1e300 < value < 1e300:
         raise DecodeError(path, f"{_short(value)} is not a number")
     return float(value)
 
@@ -124,8 +134,8 @@ def _sequence(item: Any) -> Decoder:
         if not isinstance(value, list):
             raise DecodeError(path, f"{_short(value)} is not an array")
         for i, member in enumerate(value):
-            if type(member) is not int:
-                raise DecodeError(f"{path}[{i}]", f"{_short(member)} is not a whole number")
+            if type(member) is not int or not -_INT_BOUND <= member < _INT_BOUND:
+                raise DecodeError(f"{path}[{i}]", f"{_short(member)} is not a whole number of at most 64 bits")
         return tuple(value)
 
     return decode_ints if item is int else decode
@@ -164,9 +174,10 @@ def _union(args: tuple[Any, ...]) -> Decoder:
     by_name = {member.__name__: _dataclass(member) for member in members}
 
     def decode(value: Any, path: str) -> Any:
-        if not isinstance(value, dict) or value.get("type") not in by_name:
-            raise DecodeError(path, f"unknown type {_short(value.get('type') if isinstance(value, dict) else value)}")
-        return by_name[value["type"]]({k: v for k, v in value.items() if k != "type"}, path)
+        name = value.get("type") if isinstance(value, dict) else value
+        if not isinstance(value, dict) or not isinstance(name, str) or name not in by_name:
+            raise DecodeError(path, f"unknown type {_short(name)}")
+        return by_name[name]({k: v for k, v in value.items() if k != "type"}, path)
 
     return decode
 

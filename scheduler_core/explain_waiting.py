@@ -191,7 +191,8 @@ def _readers(skip: Skip) -> str:
 def _just_preempted_text(skip: Skip) -> str:
     gone = {event.request_id for event in skip.record.events if isinstance(event, RequestPreempted)}
     queue = skip.snapshot.waiting
-    ahead = [i for i in queue[: queue.index(skip.event.request_id)] if i in gone]
+    place = queue.index(skip.event.request_id) if skip.event.request_id in queue else 0
+    ahead = [request_id for request_id in queue[:place] if request_id in gone]
     verb, come = ("stands", "comes") if len(ahead) == 1 else ("stand", "come")
     if not ahead:
         return skip_cause(skip.event)

@@ -15,6 +15,7 @@ from scheduler_core.errors import TraceError
 from scheduler_core.events import ConfigChanged, Event
 from scheduler_core.output import SchedulerOutput
 from scheduler_core.request import FinishReason, RequestSpec, RequestStatus
+from scheduler_core.trace_check import check_consistent
 
 SCHEMA_VERSION = 1
 MAX_TRACE_BYTES = 256 * 1024 * 1024
@@ -177,7 +178,7 @@ class Trace:
             trace: Self = codec.from_plain(cls, plain)
         except codec.DecodeError as problem:
             raise TraceError(f"the trace is damaged: {problem}") from None
-        _check_consistent(trace)
+        check_consistent(trace)
         return trace
 
     def to_bytes(self) -> bytes:
@@ -218,16 +219,3 @@ def _gunzip(data: bytes) -> bytes:
     if not unpack.eof:
         raise TraceError("the trace is truncated: its gzip stream ends early")
     return plain
-
-
-def _check_consistent(trace: Trace) -> None:
-    known = {spec.id for spec in trace.requests}
-    for number, record in enumerate(trace.records):
-        if record.tick != number:
-            raise TraceError(f"the trace is damaged: record {number} says tick {record.tick}")
-        named = [item.request_id for item in record.output.scheduled]
-        if record.snapshot is not None:
-            named += [*record.snapshot.running, *record.snapshot.waiting, *(r.id for r in record.snapshot.requests)]
-        for request_id in named:
-            if request_id not in known:
-                raise TraceError(f"the trace is damaged: tick {number} names {request_id!r}, which was never sent")
