@@ -131,7 +131,9 @@ class Engine:
         if self._check:
             self.scheduler.check_integrity(output)
         self._alarm_if_stuck(output)
-        return self._close(output, self.now + tick_seconds(output, self._machine), result.wall_seconds)
+        return self._close(
+            output, self.now + tick_seconds(output, self._machine, self.config.block_size), result.wall_seconds
+        )
 
     def run(self, max_ticks: int = MAX_TICKS, progress: Progress | None = None) -> Trace:
         """Step until nothing is left to do, or `max_ticks` ticks were made; `progress(tick, finished, sent)`."""
