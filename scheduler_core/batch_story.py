@@ -26,7 +26,8 @@ def batch_story(trace: Trace, record: TickRecord) -> Sentence | None:
         lead = chunk_story(chunks[0], trace, drawn)
         return Sentence(lead, " ".join(rest), "progress", chunks[0].request_id)
     if firsts := [item.request_id for item in chunks if item.output_index == 0 and item.request_id in drawn]:
-        rest.insert(0, f"{names(firsts)} generated {'its' if len(firsts) == 1 else 'their'} first token.")
+        verb = "generated its" if len(firsts) == 1 else "each generated their"
+        rest.insert(0, f"{names(firsts)} {verb} first token.")
     return Sentence(_chunks(chunks), " ".join([_chunk_list(chunks, trace), *rest]), "progress")
 
 

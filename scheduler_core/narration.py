@@ -42,11 +42,13 @@ def narrate_tick(trace: Trace, tick: int) -> tuple[Sentence, ...]:
     """The sentences of a tick, most important first; there is always at least one, and the first is the headline."""
     record = record_at(trace, tick)
     restored = {event.request_id for event in record.events if isinstance(event, RequestRestored)}
+    arrived = [event for event in record.events if isinstance(event, RequestArrived)]
     told = [
         narrate(event, trace, tick)
         for event in record.events
-        if not isinstance(event, _SUMMED) and not _is_told_elsewhere(event, restored)
+        if not isinstance(event, (*_SUMMED, RequestArrived)) and not _is_told_elsewhere(event, restored)
     ]
+    told += [_crowd(arrived)] if len(arrived) > 2 else [narrate(event, trace, tick) for event in arrived]
     told.append(batch_story(trace, record) or _pause(trace, record))
     told += _evictions(record)
     told.sort(key=lambda sentence: sentence.rank)
@@ -112,6 +114,14 @@ def _arrived(event: RequestArrived, trace: Trace) -> Sentence:
     if trace.config.policy == "priority":
         text += f" Its priority is {event.priority}."
     return Sentence(f"{event.request_id} arrived.", text, "arrived", event.request_id)
+
+
+def _crowd(events: Sequence[RequestArrived]) -> Sentence:
+    """Several arrivals in one sentence."""
+    sizes = sorted(event.num_prompt_tokens for event in events)
+    span = f"{sizes[0]:,}" if sizes[0] == sizes[-1] else f"{sizes[0]:,} to {sizes[-1]:,}"
+    text = f"Their prompts have {span} {'token' if sizes[-1] == 1 else 'tokens'}."
+    return Sentence(f"{names([event.request_id for event in events])} arrived.", text, "arrived")
 
 
 def _queried(event: PrefixCacheQueried, trace: Trace) -> Sentence:

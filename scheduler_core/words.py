@@ -32,8 +32,9 @@ def was(amount: int) -> str:
 
 def names(ids: Sequence[str]) -> str:
     """Names as one subject: "R1", "R1 and R2", "R1, R2, R3, R4 and 2 others"."""
-    shown = list(ids[:MAX_NAMES])
-    if len(ids) > MAX_NAMES:
+    shown = list(ids[: MAX_NAMES + 1])
+    if len(ids) > len(shown):
+        shown = shown[:MAX_NAMES]
         return f"{', '.join(shown)} and {count(len(ids) - MAX_NAMES, 'other')}"
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}" if shown else "nobody"
 

@@ -351,6 +351,13 @@ def test_evictions_are_summed_up_by_who_took_the_blocks():
     assert lines(record)[0] == "R1 took 2 blocks that were kept for reuse. What they held can no longer be found there."
 
 
+def test_many_arrivals_are_told_together():
+    record = tick(0, events=[RequestArrived(f"R{i}", 40 + i, 4, 0) for i in range(5)])
+    assert lines(record)[0] == "R0, R1, R2, R3 and R4 arrived. Their prompts have 40 to 44 tokens."
+    record = tick(0, events=[RequestArrived(f"R{i}", 40, 4, 0) for i in range(6)])
+    assert lines(record)[0] == "R0, R1, R2, R3 and 2 others arrived. Their prompts have 40 tokens."
+
+
 def test_a_refusal_is_told_once():
     engine = create_engine(num_blocks=4)
     engine.add_request(create_request("A", 60, 60))
@@ -407,8 +414,9 @@ def test_every_preemption_finish_and_hit_is_told_in_its_tick(seed: int):
                 assert f"{event.request_id} was preempted." in words
             if isinstance(event, RequestFinished) and event.reason in (FinishReason.STOP, FinishReason.LENGTH):
                 assert f"{event.request_id} finished." in words
-            if isinstance(event, RequestArrived):
-                assert f"{event.request_id} arrived." in words
+        arrived = [event.request_id for event in record.events if isinstance(event, RequestArrived)]
+        if 0 < len(arrived) <= 5:
+            assert re.search(rf"{arrived[-1]} arrived\.", words)
 
 
 def test_the_random_runs_tell_of_every_kind():
