@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, settings
 
 from scheduler_core.backends import model_store
 
+# Before any test imports torch, as the model store does it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 

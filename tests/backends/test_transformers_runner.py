@@ -22,6 +22,7 @@ from scheduler_core.events import RequestPreempted, RequestRestored, TokenSample
 from scheduler_core.output import ScheduledRequest, SchedulerOutput
 from scheduler_core.request import RequestSpec, SamplingParams
 from scheduler_core.trace import Trace
+from tests.backends.tiny import tiny_model
 from tests.generated import assert_same_tokens, generate, top_two_margin
 from tests.helpers import events, outputs
 
@@ -277,6 +278,26 @@ def test_a_tick_before_allocation_is_a_mistake(tiny: LoadedModel) -> None:
 def test_another_device_than_the_weights_is_refused(tiny: LoadedModel) -> None:
     with pytest.raises(ModelError, match="loaded on cpu, not on cuda"):
         TransformersRunner(tiny, device="cuda")
+
+
+def test_half_precision_halves_the_kv_and_copies_bit_by_bit() -> None:
+    half = tiny_model().to(torch.bfloat16).eval()
+    loaded = LoadedModel(half, None, "digest", "bfloat16", "cpu", "tiny")
+    runner = TransformersRunner(loaded)
+    in_fp32 = sum(2 * 4 * weight.shape[0] for weight in kv_weights(half))
+    assert runner.kv_bytes_per_token * 2 == in_fp32
+    runner.allocate(4, 4)
+    chunk = item("a", list(range(20, 26)), [0, 1], samples=False)
+    assert runner.execute_model(SchedulerOutput(0, (chunk,))).failed is None
+    saved = runner.copy_out((0, 1))
+    runner.copy_in(saved, 0, (3, 2))
+    assert saved.dtype is torch.bfloat16
+    assert torch.equal(runner.copy_out((3, 2)).view(torch.int16), saved.view(torch.int16))
+
+
+def kv_weights(model: Any) -> list[Any]:
+    """The projections whose rows are what one token's keys (or values) hold, one a layer."""
+    return [layer.self_attn.k_proj.weight for layer in model.model.layers]
 
 
 # --- isolation ---------------------------------------------------------------------------------------------------
