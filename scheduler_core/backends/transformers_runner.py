@@ -214,7 +214,9 @@ class TransformersRunner:
                 failed[item.request_id] = "the model's scores are not numbers (NaN)"
                 continue
             drawn = draw(logits[row], item) if item.sampling.temperature > 0 else greedy[row]
-            top = tuple(TokenProb(i, self.token_text(i), p) for i, p in zip(ids[row], probs[row], strict=True))
+            # Digits past the sixth are rounding, which differs from machine to machine and only swells a trace.
+            pairs = zip(ids[row], probs[row], strict=True)
+            top = tuple(TokenProb(number, self.token_text(number), round(prob, 6)) for number, prob in pairs)
             sampled[item.request_id] = SampledToken(drawn, self.token_text(drawn), top)
         return sampled
 
