@@ -94,9 +94,10 @@ class Stage {
     this.show(this.tick, { still: true });
   }
 
+  /** Takes a run, unless it is the one that stands: Python sends it again whenever an option changes. */
   load(run) {
-    if (run === this.source) return;
-    this.source = run;
+    if (run?.digest !== undefined && run.digest === this.digest) return;
+    this.digest = run?.digest;
     const problem = this.problem(run);
     const id = this.run.requests[this.selected]?.id;
     this.run = new Run(problem ? NO_RUN : run);
@@ -228,6 +229,7 @@ class Stage {
     setAttr(this.root, "data-glide", isStep && this.playback.speed <= 2 ? "" : null);
     for (const panel of this.panels) panel.draw(view);
     setAttr(this.root, "data-tick", view.tick);
+    setAttr(this.root, "data-selected", this.run.requests[this.selected]?.id);
     setAttr(this.root, "data-state-hash", view.hash);
     this.tip.refresh();
     if (places?.size) this.fly(places, view);
@@ -288,7 +290,6 @@ class Stage {
 
   showSelection(id) {
     this.selected = this.run.requests.findIndex((facts) => facts.id === id);
-    setAttr(this.root, "data-selected", this.selected >= 0 ? id : null);
     this.show(this.tick, { still: true, isEcho: true });
   }
 
