@@ -189,7 +189,8 @@ def _console() -> Console:
 @contextmanager
 def _progress() -> Iterator[Progress]:
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=_console(), transient=True) as progress:
+    console = _console()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield progress
 
 

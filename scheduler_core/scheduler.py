@@ -175,6 +175,7 @@ class Scheduler:
         request = self.requests[copy.request_id]
         self._drop_saved(request)
         request.num_computed_tokens = copy.first_block * self.config.block_size
+        self._log[:] = [e for e in self._log if not (isinstance(e, RequestScheduled) and e.request_id == request.id)]
         self._log.append(FaultInjected("copy_in", request.id, f"{problem}; its KV will be computed again"))
         return SchedulerOutput(
             output.tick,

@@ -64,9 +64,10 @@ class Workload:
     aborts: tuple[tuple[int, str], ...] = ()
     eos_every: int = 0
     fail_copies: bool = False
+    fail_restores: bool = False
 
     def runner(self) -> SyntheticRunner:
-        return SyntheticRunner(eos_every=self.eos_every, fail_copies=self.fail_copies)
+        return SyntheticRunner(eos_every=self.eos_every, fail_copies=self.fail_copies, fail_restores=self.fail_restores)
 
     def engine(self) -> Engine:
         engine = Engine(self.config, self.runner())
@@ -131,4 +132,4 @@ def random_workload(seed: int) -> Workload:
         salt = rng.choice(["", "", "", "tenant"])
         specs.append(RequestSpec(f"R{number}", tuple(prompt), sampling, arrival, rng.randint(0, 3), salt=salt))
     aborts = [(rng.randint(0, 25), spec.id) for spec in specs if rng.random() < 0.15]
-    return Workload(config, tuple(specs), tuple(aborts), rng.choice([0, 0, 8]), rng.random() < 0.1)
+    return Workload(config, tuple(specs), tuple(aborts), rng.choice([0, 0, 8]), rng.random() < 0.1, rng.random() < 0.1)

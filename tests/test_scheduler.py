@@ -8,6 +8,7 @@ from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.events import (
     BlockEvicted,
     BlockPublished,
+    FaultInjected,
     PreemptReason,
     PrefixCacheQueried,
     RequestAdmitted,
@@ -373,13 +374,15 @@ def test_a_full_host_pool_means_recomputation() -> None:
     assert [e.mode for e in events(trace, RequestPreempted)] == ["recompute"]
 
 
-def test_a_copy_that_fails_means_recomputation_and_leaves_nothing_behind() -> None:
+@pytest.mark.parametrize("fault", ["fail_copies", "fail_restores"])
+def test_a_copy_that_fails_means_recomputation_and_leaves_nothing_behind(fault: str) -> None:
     victim = create_request("x", 5, max_tokens=8, priority=5)
-    urgent = create_request("u", 3, max_tokens=2, arrival=4)
-    engine = create_engine(SyntheticRunner(fail_copies=True), policy="priority", max_num_seqs=1)
+    urgent = create_request("u", 3, max_tokens=2, arrival=5)
+    engine = create_engine(SyntheticRunner(**{fault: True}), policy="priority", max_num_seqs=1)
     trace = run(engine, victim, urgent)
     assert outputs(trace)["x"] == outputs(run(create_engine(), victim))["x"]
     assert trace.records[-1].snapshot.host_blocks_used == 0
+    assert len(events(trace, FaultInjected)) == 1
 
 
 def test_hits_after_a_preemption_do_not_enter_the_hit_rate() -> None:

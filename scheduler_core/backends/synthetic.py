@@ -39,12 +39,14 @@ class SyntheticRunner:
         eos_every: int = 0,
         kv_bytes_per_token: int = 46_080,
         fail_copies: bool = False,
+        fail_restores: bool = False,
     ) -> None:
         self._seed = seed
         self._vocab_size = vocab_size
         self._eos_every = eos_every
         self._kv_bytes_per_token = kv_bytes_per_token
         self._fail_copies = fail_copies
+        self._fail_restores = fail_restores
         self._block_size = 1
         self._blocks: list[list[int]] = []
         self._texts: dict[int, str] = {0: "<pad>", 1: "<user>", 2: "<end>", 3: "<answer>", 4: "<system>"}
@@ -81,7 +83,7 @@ class SyntheticRunner:
         return (*head, 1, *self.encode(text), 3)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        return "".join(self.token_text(t) for t in token_ids if t >= _FIRST_WORD_ID).strip()
+        return "".join(self.token_text(t) for t in token_ids if t >= _FIRST_WORD_ID)
 
     def token_text(self, token_id: int) -> str:
         if token_id not in self._texts:
@@ -99,6 +101,8 @@ class SyntheticRunner:
         return tuple(tuple(self._blocks[block_id]) for block_id in block_ids)
 
     def copy_in(self, saved: Any, first_block: int, block_ids: tuple[int, ...]) -> None:
+        if self._fail_restores:
+            raise CopyError("the copy from the host failed")
         for offset, block_id in enumerate(block_ids):
             self._blocks[block_id] = list(saved[first_block + offset])
 
