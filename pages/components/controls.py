@@ -42,7 +42,7 @@ FOLDED = (
 )
 
 #: Pixels of a widget beside the name of its setting.
-WIDGET = 115
+WIDGET = 109
 
 Position = int | str
 

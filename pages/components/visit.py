@@ -63,4 +63,5 @@ def write_address(state: PlayState, path: str) -> None:
     # The number makes every run of the page a new message: a link to the page itself empties the address.
     st.session_state["runs"] = st.session_state.get("runs", 0) + 1
     query = urlencode(to_query(state, DEFAULT_SCENARIO))
-    _address(key="address", data={"query": query, "path": path, "run": st.session_state["runs"]})
+    data = {"query": query, "path": path, "run": st.session_state["runs"], "tick": state.tick, "command": command()}
+    _address(key="address", data=data)
