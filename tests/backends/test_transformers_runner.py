@@ -77,7 +77,7 @@ def test_outputs_equal_generate_one_by_one_for_every_chunk_size(model: LoadedMod
 
 
 @pytest.mark.model
-def test_eight_chats_together_take_less_time_than_one_by_one_and_say_the_same(
+def test_eight_chats_together_say_the_same_as_one_by_one_and_both_times_are_printed(
     model: LoadedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runner = TransformersRunner(model)
