@@ -17,6 +17,7 @@ class Stage {
     this.parent = parent;
     this.selected = -1;
     this.tick = 0;
+    this.spoken = 0;
     this.options = { status: "recorded", clock: "virtual", spoilers: true, why: true, computing: false };
     this.run = new Run(NO_RUN);
     this.colors = new Map();
@@ -87,7 +88,7 @@ class Stage {
     setAttr(this.root, "aria-label", options.label);
     this.join(options.link);
     this.load(data.run);
-    if (isFirst || data.command.id > this.command) this.obey(data.command, isFirst);
+    if (isFirst || (data.command.id > this.command && !this.isOvertaken(data.command))) this.obey(data.command, isFirst);
     this.command = Math.max(this.command ?? data.command.id, data.command.id);
     this.retheme();
     this.layout();
@@ -120,6 +121,11 @@ class Stage {
       return `The stage cannot read this run: ${error.message}`;
     }
     return "";
+  }
+
+  /** The user has moved on since Python last listened: what it then asked for is out of date. */
+  isOvertaken(command) {
+    return typeof command.after === "number" && command.after < this.spoken;
   }
 
   obey(command, isFirst) {
@@ -347,10 +353,12 @@ class Stage {
   tell(delay = 0) {
     clearTimeout(this.emitting);
     this.writeUrl();
+    this.spoken += 1;
     this.emitting = setTimeout(() => this.emit?.state({
       tick: this.tick,
       selected: this.run.requests[this.selected]?.id ?? null,
       playing: this.playback.playing,
+      seq: this.spoken,
     }), delay);
   }
 

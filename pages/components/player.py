@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +108,7 @@ def stage(
         key=key,
         data={
             "run": _encoded(trace, key),
-            "command": {"id": cmd_id, "tick": tick, "selected": selected, "play": play},
+            "command": _command(key, {"id": cmd_id, "tick": tick, "selected": selected, "play": play}),
             "options": {
                 "label": label or f"Stage: {trace.title or trace.scenario or 'run'}. Press question mark for the keys.",
                 "status": status,
@@ -123,6 +124,7 @@ def stage(
         on_view_change=on_change or _nothing,
         on_action_change=on_change or _nothing,
     )
+    _remember_seq(result, key)
     return _state(result, trace, tick, selected)
 
 
@@ -131,14 +133,36 @@ def _nothing() -> None:
 
 
 def _encoded(trace: Trace, key: str) -> dict[str, Any]:
-    """The payload, kept with the very trace it was made from: a step must not encode the run again."""
+    """The payload, kept with the very trace it was made from: a step must not encode the run again.
+
+    The digest tells the browser that it has this run already.
+    """
     slot = f"_stage_payload {key}"
     kept = st.session_state.get(slot)
     if kept is None or kept[0] is not trace:
-        kept = (trace, payload(trace))
+        data = payload(trace)
+        digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
+        kept = (trace, {**data, "digest": digest})
         st.session_state[slot] = kept
     encoded: dict[str, Any] = kept[1]
     return encoded
+
+
+def _command(key: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """The command as it was first given: what is sent stays the same from step to step, so that nothing is redrawn."""
+    slot = f"_stage_command {key}"
+    kept = st.session_state.get(slot)
+    if kept is None or kept["id"] != asked["id"] or key not in st.session_state:
+        st.session_state[slot] = kept = {**asked, "after": st.session_state.get(f"_stage_seq {key}")}
+    command: dict[str, Any] = kept
+    return command
+
+
+def _remember_seq(result: Mapping[str, Any], key: str) -> None:
+    """The number of the last word heard: a command that was given before the user's next move is not obeyed."""
+    seq = (result.get("view") or {}).get("seq")
+    if isinstance(seq, int):
+        st.session_state[f"_stage_seq {key}"] = seq
 
 
 def _state(result: Mapping[str, Any], trace: Trace, tick: int | None, selected: str | None) -> StageState:
