@@ -21,6 +21,7 @@ from scheduler_core.backends.base import ModelRunner
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.config import EngineConfig
+from scheduler_core.conformance import compare_file
 from scheduler_core.engine import Engine
 from scheduler_core.errors import ConfigError, TickscopeError
 from scheduler_core.report import report
@@ -88,6 +89,25 @@ def scenarios() -> None:
         loaded = load_scenario(name)
         table.add_row(name, loaded.title, str(len(loaded.requests)))
     _result_console().print(table)
+
+
+@app.command()
+def conform(
+    files: Annotated[list[Path], typer.Argument(help="Recorded decisions of vLLM's scheduler.")],
+) -> int:
+    """Compare our decisions under the vllm preset with recorded ones; status 1 if any differs."""
+    same = 0
+    for file in files:
+        difference = compare_file(file)
+        if difference is None:
+            same += 1
+            continue
+        print(
+            f"{file}: tick {difference.tick}: {difference.what}: recorded {difference.theirs}, ours {difference.ours}"
+        )
+        print(f"  ours, in words: {difference.reason}")
+    print(f"{same}/{len(files)} identical")
+    return 0 if same == len(files) else 1
 
 
 def _configure(config: EngineConfig, preset: str | None, settings: list[str]) -> EngineConfig:
@@ -197,7 +217,7 @@ def _progress() -> Iterator[Progress]:
 def main() -> int:
     """Run the command; 2 with one line on stderr for a user's mistake."""
     try:
-        app(standalone_mode=False)
+        status = app(standalone_mode=False)
     except TickscopeError as problem:
         return _fail(str(problem))
     except Exception as problem:
@@ -205,7 +225,7 @@ def main() -> int:
         if hasattr(problem, "format_message"):
             return _fail(problem.format_message() or "see --help")
         raise
-    return 0
+    return status if isinstance(status, int) else 0
 
 
 def _fail(message: str) -> int:
