@@ -3,4 +3,5 @@
 from pages.components.frame import frame
 from pages.components.welcome import welcome
 
-welcome(frame("app.py"))
+frame("app.py")
+welcome()

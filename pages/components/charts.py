@@ -139,16 +139,20 @@ def where_time_went(trace: Trace) -> Chart:
     parts = waiting_by_cause(trace)
     figure = go.Figure()
     for name, (words, color, pattern) in CAUSES.items():
+        seconds = [getattr(part, name) for part in parts]
+        if not any(seconds):
+            continue
+        stripes = {"shape": pattern, "fillmode": "overlay", "fgcolor": "#ffffff", "size": 7, "solidity": 0.22}
         figure.add_bar(
             y=[part.request_id for part in parts],
-            x=[getattr(part, name) for part in parts],
+            x=seconds,
             name=words,
             orientation="h",
-            marker={"color": color, "pattern": {"shape": pattern, "fgcolor": "#ffffff", "size": 6, "solidity": 0.25}},
+            marker={"color": color, "pattern": stripes},
             hovertemplate=f"%{{y}}: %{{x:.3g}} s<extra>{words}</extra>",
         )
     _look(figure, height=max(220, 90 + 30 * len(parts)), x_title=_clock(trace))
-    figure.update_layout(barmode="stack", bargap=0.35)
+    figure.update_layout(barmode="stack", bargap=0.35, legend_traceorder="normal")
     figure.update_yaxes(autorange="reversed", showgrid=False)
     longest = max(parts, key=lambda part: part.total_s, default=None)
     alt = "No request has arrived yet."

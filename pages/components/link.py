@@ -14,6 +14,7 @@ from scheduler_core.config import FIELD_NAMES, PRESETS
 from scheduler_core.errors import ConfigError, RequestError
 
 MAX_TICK = 10_000_000
+MAX_DIGITS = 100
 
 #: What the server of the app itself reads from an address.
 _FOREIGN = ("embed", "embed_options")
@@ -50,7 +51,8 @@ def from_query(
     state.preset = _choice(query, "preset", ("", *PRESETS), "", messages)
     state.panel = _choice(query, "panel", PANELS, PANELS[0], messages)
     state.overrides = _overrides(query, messages)
-    state.tick = _tick(query, messages)
+    state.tick, told = tick_from(query)
+    messages += told
     state.selected = query.get("selected", "")
     if "requests" in query:
         try:
@@ -85,13 +87,15 @@ def _overrides(query: Mapping[str, str], messages: list[str]) -> dict[str, Any]:
     return overrides
 
 
-def _tick(query: Mapping[str, str], messages: list[str]) -> int:
+def tick_from(query: Mapping[str, str], last: int = MAX_TICK) -> tuple[int, list[str]]:
+    """The tick that an address asks for, from 0 to `last`, with a message if it could not be taken."""
     text = query.get("tick", "0")
-    digits = text.strip().lstrip("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 5000):
-        messages.append(f"The link asks for the tick {cut(text)}, which is no number; the run starts at tick 0.")
-        return 0
+    digits = text.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < MAX_DIGITS):
+        return 0, [f"The link asks for the tick {cut(text)}, which is no tick; the run starts at tick 0."]
     tick = int(text)
     if tick < 0:
-        messages.append(f"The link asks for the tick {cut(text)}; ticks start at 0, so the run does.")
-    return min(max(tick, 0), MAX_TICK)
+        return 0, [f"The link asks for the tick {cut(text)}; ticks start at 0, so the run does."]
+    if tick > last and last < MAX_TICK:
+        return last, [f"The link asks for the tick {tick:,}; this run has ticks 0 to {last}, so it is at {last}."]
+    return min(tick, last), []

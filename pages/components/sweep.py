@@ -37,9 +37,9 @@ MEASURES: dict[str, Callable[[Trace], float]] = {"worst_wait": worst_wait, "larg
 def sweep(
     chosen: Workload, config: EngineConfig, backend: str, positions: list[Changes], measure: str
 ) -> list[float] | None:
-    """The measure at each position (a change of settings); None where a position is impossible."""
-    base = config.replace(**positions[0]) if positions else config
-    fields = json.dumps(asdict(base), sort_keys=True)
+    """The measure at each position (a change of settings); None where no curve can be drawn."""
+    # The setting that is swept has no part in the key: moving along a curve computes nothing anew.
+    fields = json.dumps(asdict(config) | positions[0], sort_keys=True)
     return _swept(chosen.key, fields, backend, json.dumps(positions), measure, chosen, config, positions)
 
 

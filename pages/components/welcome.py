@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.frame import PAGES, PageEntry
+from pages.components.frame import PAGES
+from pages.components.link import tick_from
 from pages.components.plain import plain
 from pages.components.player import stage
 from pages.components.runs import DEFAULT_SCENARIO, Workload, compute, recording, scenario_names, shipped
@@ -15,17 +16,21 @@ SENTENCE = "See how a language model server decides who runs next."
 RECORDED = (
     "A real small model answers six people at once. All you see is read from its recorded run: press play, or step."
 )
+CARDS_ABREAST = 3
 MADE_UP = "Six people ask at once. Nothing was recorded here yet, so the tokens are made up: press play, or step."
 
 
-def welcome(fresh: bool) -> None:
+def welcome() -> None:
     """Draw the home page."""
-    del fresh
     st.title(SENTENCE, anchor=False)
     trace = _trace()
-    st.markdown(f":gray[{RECORDED if trace is not None and trace.backend.kind == 'model' else MADE_UP}]")
-    if trace is not None:
-        st.fragment(_stage)(trace)
+    if trace is None:
+        return
+    st.markdown(f":gray[{RECORDED if trace.backend.kind == 'model' else MADE_UP}]")
+    tick, messages = tick_from(st.query_params.to_dict(), len(trace.records) - 1)
+    for message in messages:
+        st.warning(plain(message))
+    st.fragment(_stage)(trace, tick)
     st.subheader("Try it yourself", anchor=False)
     _cards()
 
@@ -42,12 +47,12 @@ def _trace() -> Trace | None:
         return None
 
 
-def _stage(trace: Trace) -> None:
+def _stage(trace: Trace, tick: int) -> None:
     is_real = trace.backend.kind == "model"
     view = stage(
         trace,
         key="home_stage",
-        tick=_tick_asked(),
+        tick=tick,
         status="recorded" if is_real else "synthetic",
         clock="measured" if is_real else "virtual",
     )
@@ -55,28 +60,25 @@ def _stage(trace: Trace) -> None:
         st.switch_page("pages/playground.py", query_params=_instant(view.tick, view.action_request))
 
 
-def _tick_asked() -> int:
-    """The tick in the address, 0 where there is none that makes sense."""
-    text = st.query_params.get("tick", "0")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0
-
-
 def _instant(tick: int, request_id: str | None) -> dict[str, str]:
     return {"tick": str(tick), **({"selected": request_id} if request_id else {})}
 
 
 def _cards() -> None:
-    """One card for each scenario of the playground, and one for each further page."""
-    columns = st.columns(3)
-    for place, name in enumerate(scenario_names()):
-        scenario = shipped(name)
-        with columns[place % 3].container(border=True, height="stretch", key=f"card_{name}"):
-            st.markdown(f"**{plain(scenario.title)}**")
-            st.caption(plain(scenario.description))
-            st.page_link("pages/playground.py", label="Open on the playground", query_params={"scenario": name})
-    for entry in _further_pages():
-        st.page_link(entry.path, label=entry.label)
+    """One card for each scenario, and one for each further page."""
+    names = scenario_names()
+    with st.container(key="cards"):
+        for start in range(0, len(names), CARDS_ABREAST):
+            for column, name in zip(st.columns(CARDS_ABREAST), names[start : start + CARDS_ABREAST], strict=False):
+                with column.container(border=True, height="stretch", key=f"card_{name}"):
+                    _card(name)
+        for entry in PAGES:
+            if entry.group:
+                st.page_link(entry.path, label=entry.label)
 
 
-def _further_pages() -> list[PageEntry]:
-    return [entry for entry in PAGES if entry.group]
+def _card(name: str) -> None:
+    scenario = shipped(name)
+    st.markdown(f"**{plain(scenario.title)}**")
+    st.caption(plain(scenario.description))
+    st.page_link("pages/playground.py", label=":blue[Open on the playground ›]", query_params={"scenario": name})

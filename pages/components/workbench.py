@@ -8,7 +8,7 @@ import streamlit as st
 
 from pages.components.controls import Dial, controls
 from pages.components.header import header, subtitle
-from pages.components.link import to_address
+from pages.components.link import tick_from, to_address
 from pages.components.live import LOOK_EVERY, live_visit
 from pages.components.live_bar import live_bar
 from pages.components.panels import panels
@@ -67,10 +67,9 @@ def _clamp(state: PlayState, now: Shown) -> None:
     if now.trace is None:
         return
     last = max(len(now.trace.records) - 1, 0)
-    if state.tick > last:
-        if _asked_by_link():
-            _tell(f"The link asks for the tick {state.tick:,}; this run has ticks 0 to {last}, so it is at {last}.")
-        state.tick = last
+    state.tick, told = tick_from({"tick": str(state.tick)}, last)
+    if told and _asked_by_link():
+        _tell(told[0])
     if state.selected and state.selected not in [spec.id for spec in now.trace.requests]:
         if _asked_by_link():
             _tell("The link selects a request that is not in this run; nothing is selected.")

@@ -260,10 +260,13 @@ def test_garbage_on_the_home_page_does_no_harm(page: Page, app_url: str, watch: 
 def test_the_page_stands_still_while_one_steps(page: Page, app_url: str) -> None:
     visit(page, f"{app_url}/playground?panel=Events")
     main = page.get_by_test_id("stMain")
+    stage(page).focus()
     main.evaluate("(e) => e.scrollTo(0, 150)")
     before = main.evaluate("(e) => e.scrollTop")
     assert before > 0
-    step(page, 4)
+    for tick in range(1, 5):
+        page.keyboard.press("ArrowRight")
+        expect(stage(page)).to_have_attribute("data-tick", str(tick))
     settle(page)
     assert main.evaluate("(e) => e.scrollTop") == before
 
