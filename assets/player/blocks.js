@@ -104,6 +104,9 @@ class Blocks {
     setAttr(node, "data-spot", ["", "on", "off"][spot] || null);
     // A number stands in the middle: on the empty part it takes the colour of text.
     setAttr(node, "data-low", cell.owners.length && cell.fill < 6 ? "" : null);
+    const isMixed = cell.kind === COMPUTED && cell.split < cell.fill;
+    setAttr(node, "data-mixed", isMixed ? (cell.split < 5 ? "text" : "prompt") : null);
+    setStyle(node, "--split", isMixed ? `${cell.split * 12.5}%` : "100%");
     setStyle(node, "--fill", `${cell.fill * 12.5}%`);
     setText(node, label);
     const names = cell.owners.map((owner) => run.requests[owner].id).join(", ");
@@ -123,6 +126,7 @@ class Blocks {
 
 function blockWords(cell) {
   if (cell.owners.length > 1) return `shared, ${cell.owners.length} references`;
+  if (cell.kind === COMPUTED && cell.split < cell.fill) return "computed prompt and generated text";
   return ["free", "kept for reuse", "taken from the cache", "computed prompt", "generated text"][cell.kind];
 }
 

@@ -1,5 +1,8 @@
 // This tick on the model: the token budget as one bar, then a row for each lane.
 
+const LETTER_WIDTH = 6.8;
+const RING_WIDTH = 68;
+
 class Budget {
   constructor(stage) {
     this.stage = stage;
@@ -32,9 +35,10 @@ class Budget {
     });
     this.node.append(this.rest);
     const free = budget - used;
-    this.rest.hidden = free === 0;
-    setText(this.rest, free > 0 ? (free / scale) * width > 56 ? `${free} free` : "" : `${-free} over the budget`);
-    setAttr(this.rest, "data-over", free < 0 ? "" : null);
+    this.rest.hidden = free <= 0;
+    setText(this.rest, free > 0 && (free / scale) * width > 56 ? `${free} free` : "");
+    setAttr(this.node, "data-over", free < 0 ? "" : null);
+    setStyle(this.node, "--limit", `${((budget / scale) * 100).toFixed(2)}%`);
     return { used, budget };
   }
 }
@@ -72,9 +76,10 @@ class Lanes {
 
   layout() {
     this.budget.width = this.budget.node.clientWidth;
-    // What fits of a text, by the mean width of a letter; the end of it is shown.
-    const width = this.list.clientWidth;
-    this.letters = Math.floor((width < 400 ? width - 24 : width * 0.64 - 170) / 6.9);
+    const width = this.list.clientWidth - 24;
+    const name = nameWidth(this.stage);
+    setStyle(this.list, "--name", `${name}px`);
+    this.room = width < 400 ? width : width * 0.64 - RING_WIDTH - 36 - name;
     const lanes = this.stage.run.mostLanes;
     setAttr(this.node, "data-density", lanes <= 5 ? "roomy" : lanes <= 9 ? "close" : "tight");
   }
@@ -87,7 +92,8 @@ class Lanes {
 
   draw(view) {
     const { used, budget } = this.budget.draw(view);
-    setText(this.count, `${used} of ${budget} tokens`);
+    setText(this.count, `${used} of ${budget} tokens${used > budget ? `, ${used - budget} over the budget` : ""}`);
+    setAttr(this.count, "data-over", used > budget ? "" : null);
     const free = view.lanes.indexOf(-1);
     this.rows.show([...view.lanes.keys()], (row, lane) => {
       const request = view.lanes[lane];
@@ -130,11 +136,21 @@ class Lanes {
     setText(row.note, note);
     row.note.hidden = note === "";
     row.words.hidden = reading && state.where !== FINISHED;
-    const room = Math.max(this.letters - fresh.length, 0);
+    // What fits of a text, by the mean width of a letter; the end of it is shown.
+    const width = this.room + (view.settings.quantum ? 0 : RING_WIDTH);
+    const room = Math.max(Math.floor(width / LETTER_WIDTH) - fresh.length, 0);
     setText(row.before, before.length > room ? `…${visible(before).slice(before.length - room)}` : visible(before));
     setText(row.fresh, visible(fresh));
     row.fresh.hidden = fresh === "";
   }
+}
+
+/** One width for all names, so that the bars stand in line. */
+function nameWidth(stage) {
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = `700 13px ${stage.font}`;
+  const widest = stage.run.requests.reduce((most, { id }) => Math.max(most, context.measureText(id).width), 0);
+  return Math.ceil(Math.max(28, Math.min(widest + 2, 96)));
 }
 
 function progress(state) {

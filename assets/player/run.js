@@ -209,13 +209,13 @@ class Run {
     };
   }
 
-  /** Blocks as { kind, fill (0..8), owners, index, published }; colours as in the bars, by what the tokens are. */
+  /** Blocks as { kind, fill, split, owners, index, published }: filled to `fill` eighths, of which `split` are prompt. */
   blocksAt(tick) {
     const published = this.publishedAt(tick);
     const cells = [];
     for (let block = 0; block < this.numBlocks; block += 1) {
       const kept = published[block] === 1;
-      cells.push({ kind: kept ? KEPT : FREE, fill: kept ? 8 : 0, owners: NOTHING, index: -1, published: kept });
+      cells.push({ kind: kept ? KEPT : FREE, fill: kept ? 8 : 0, split: 8, owners: NOTHING, index: -1, published: kept });
     }
     this.requests.forEach((facts, request) => {
       this.tableAt(request, tick).forEach((block, index) => this.occupy(cells[block], facts, request, index, tick));
@@ -231,6 +231,7 @@ class Run {
     cell.owners = cell.owners === NOTHING ? [request] : [...cell.owners, request];
     cell.kind = cell.owners.length > 1 ? CACHED : kind;
     cell.fill = Math.max(cell.fill, Math.ceil((inside / this.blockSize) * 8));
+    cell.split = kind === COMPUTED ? Math.min(Math.round(((facts.prompt - start) / this.blockSize) * 8), 8) : 8;
     cell.index = index;
   }
 

@@ -59,6 +59,8 @@ class Stage {
     this.root.addEventListener("click", (event) => this.takeFocus(event), { signal });
     document.addEventListener("visibilitychange", () => document.hidden && this.pause(), { signal });
     this.motion.calm.addEventListener("change", () => this.showCalm(), { signal });
+    // Names are measured and numbers painted: both again once the page's font is there.
+    document.fonts.addEventListener("loadingdone", () => this.redraw(), { signal });
     this.resize = new ResizeObserver(() => this.resized());
     this.resize.observe(this.root);
     this.showCalm();
@@ -261,9 +263,13 @@ class Stage {
   }
 
   resized() {
-    if (this.root.clientWidth === this.laidOut) return;
+    if (this.root.clientWidth !== this.laidOut) this.redraw();
+  }
+
+  redraw() {
+    if (!this.view) return;
     this.layout();
-    if (this.view) this.show(this.tick, { still: true, isEcho: true });
+    this.show(this.tick, { still: true, isEcho: true });
   }
 
   /** Colours as they are now, for what is painted on canvas. */

@@ -18,7 +18,8 @@ class Timeline {
     this.canvas = el("canvas", { "aria-hidden": "true" });
     this.head = el("div", { class: "playhead", "aria-hidden": "true" });
     this.band = el("div", { class: "row-band", "aria-hidden": "true", hidden: "" });
-    this.area = el("div", { class: "area" }, this.band, this.canvas, this.head);
+    this.column = el("div", { class: "column", "aria-hidden": "true" });
+    this.area = el("div", { class: "area" }, this.band, this.column, this.canvas, this.head);
     this.axis = el("canvas", { class: "axis", "aria-hidden": "true" });
     this.scroll = el("div", { class: "rows", tabindex: "0", role: "img" }, this.names, this.area);
     this.node = el("section", { class: "panel timeline" }, heading("Timeline", this.count), this.scroll, this.axis);
@@ -102,6 +103,8 @@ class Timeline {
     if (rest > 0 && this.stage.options.spoilers) context.drawImage(this.full, cut, 0, rest, height, cut, 0, rest, height);
     context.globalAlpha = 1;
     setStyle(this.head, "transform", `translateX(${edge.toFixed(1)}px)`);
+    setStyle(this.column, "width", `${this.pitch.toFixed(1)}px`);
+    setStyle(this.column, "transform", `translateX(${(edge - this.pitch).toFixed(1)}px)`);
     this.drawSelection();
     this.follow(view);
     setText(this.count, run.length ? `${counted(run.requests.length, "request")}, ${counted(run.length, "tick")}` : "");

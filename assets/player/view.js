@@ -63,7 +63,8 @@ function finishedOf(run, states, tick) {
 }
 
 function cellCode(cell) {
-  return ((cell.kind * 16 + cell.fill) * 2 + (cell.published ? 1 : 0)) * 4096 + ownersCode(cell.owners);
+  const look = (cell.kind * 9 + cell.fill) * 9 + cell.split;
+  return (look * 2 + (cell.published ? 1 : 0)) * 4096 + ownersCode(cell.owners);
 }
 
 function ownersCode(owners) {

@@ -571,6 +571,37 @@ def test_the_palette_keeps_three_to_one_on_both_grounds(
         assert contrast(color, panel) >= floor, (name, scheme)
 
 
+def test_the_theme_is_followed_live_without_a_new_mount(
+    open_context: Callable[..., BrowserContext], app_url: str
+) -> None:
+    page = open_stage(open_context(color_scheme="light").new_page(), app_url + PATH)
+    go(page, 9)
+    script(page, "window.before = stage.root")
+    read = "[stage.color('--ground'), stage.timeline.full.toDataURL()]"
+    light = script(page, read)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector(".stage[data-theme=dark]", timeout=5_000)
+    dark = script(page, read)
+    assert script(page, "stage.root === window.before")
+    assert tick(page) == 9
+    assert light[0] != dark[0]
+    assert light[1] != dark[1]
+
+
+def test_without_spoilers_nothing_after_the_tick_is_drawn(play: Page, trace: Trace) -> None:
+    ink = (
+        "[stage.timeline.canvas, stage.scrubber.canvas].map((canvas) => {"
+        "  const edge = Math.ceil(canvas.width * 0.5);"
+        "  const { data } = canvas.getContext('2d').getImageData(edge, 0, canvas.width - edge, canvas.height);"
+        "  return data.some((value) => value > 0);"
+        "})"
+    )
+    go(play, 5)
+    assert script(play, ink) == [True, True]
+    send(play, payload(trace), at=5, spoilers=False)
+    assert script(play, ink) == [False, False]
+
+
 # --- commands of Python -------------------------------------------------------------------------------------------
 
 COMMAND = (
