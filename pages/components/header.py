@@ -32,7 +32,7 @@ def header(
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="head"):
         st.title("Playground", anchor=False, width="content")
         with st.container(horizontal=True, horizontal_alignment="right", gap="small", width="content", key="pills"):
-            _scenario(state, on_scenario)
+            _scenario(state, on_scenario, on_requests)
             _backend(state, made_by, on_backend)
             st.button(f"Requests  **{num_requests}**", key="edit_requests", on_click=on_requests)
 
@@ -47,12 +47,16 @@ def subtitle(state: PlayState) -> None:
     st.markdown(f":gray[{plain(scenario.description)}]", help=f"**Look for**\n\n{hints}" if hints else None)
 
 
-def _scenario(state: PlayState, on_change: Callable[[], None]) -> None:
+def _scenario(state: PlayState, on_change: Callable[[], None], on_requests: Callable[[], None]) -> None:
     names = (*scenario_names(), OWN)
 
     def choose() -> None:
-        state.scenario = st.session_state["set_scenario"]
         st.session_state["pop_scenario"] = False
+        chosen = st.session_state["set_scenario"]
+        if chosen == OWN and not state.requests:
+            on_requests()
+            return
+        state.scenario = chosen
         on_change()
 
     if st.session_state.get("set_scenario") != state.scenario:

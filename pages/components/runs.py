@@ -16,7 +16,7 @@ from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine
-from scheduler_core.errors import TickscopeError
+from scheduler_core.errors import TickscopeError, TraceError
 from scheduler_core.request import RequestSpec
 from scheduler_core.trace import Trace
 from scheduler_core.workload import Draft, Scenario, list_scenarios, load_scenario
@@ -79,15 +79,18 @@ def recording_path(name: str) -> Path:
     return TRACES / f"{name}.json.gz"
 
 
-def workload(state: PlayState, live: dict[str, Trace]) -> Workload:
-    """What the visitor chose to run; `live` are the finished live runs of this visit, by workload key.
+def workload(state: PlayState, live: dict[str, Trace]) -> tuple[Workload, str]:
+    """What the visitor chose to run, and what is wrong with its recording; `live` are this visit's finished live runs.
 
-    Raises `NothingToRun`, `TraceError` or `WorkloadError`.
+    Raises `NothingToRun` or `WorkloadError`.
     """
     if state.scenario == OWN:
         mine = Workload(own_scenario(state.requests), None)
-        return Workload(mine.scenario, live.get(mine.key))
-    return Workload(shipped(state.scenario), recording(state.scenario))
+        return Workload(mine.scenario, live.get(mine.key)), ""
+    try:
+        return Workload(shipped(state.scenario), recording(state.scenario)), ""
+    except TraceError as problem:
+        return Workload(shipped(state.scenario), None), f"The recorded run cannot be read: {problem}."
 
 
 def own_scenario(requests: tuple[OwnRequest, ...]) -> Scenario:

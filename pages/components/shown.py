@@ -52,7 +52,8 @@ def shown(state: PlayState) -> Shown:
     visit = live_visit()
     keep_finished(visit)
     try:
-        result.chosen = workload(state, visit.finished)
+        result.chosen, damage = workload(state, visit.finished)
+        result.problems += [damage] if damage else []
         if result.config is not None:
             _run(result, state, visit, result.chosen, result.config)
     except NothingToRun as problem:

@@ -15,8 +15,8 @@ from scheduler_core.errors import TickscopeError
 from scheduler_core.metrics import request_metrics, waiting_by_cause
 from scheduler_core.trace import Trace
 
-#: Past this many ticks a curve would cost more than it tells.
-MAX_TICKS_SWEPT = 600
+#: A run of more ticks times requests makes a curve cost more than it tells.
+MAX_WORK = 4_000
 
 Changes = dict[str, Any]
 
@@ -29,6 +29,10 @@ def worst_wait(trace: Trace) -> float:
 def largest_gap(trace: Trace) -> float:
     """The longest pause between two tokens of one answer, in virtual seconds."""
     return max((figures.worst_gap_s or 0.0 for figures in request_metrics(trace)), default=0.0)
+
+
+def is_costly(trace: Trace) -> bool:
+    return len(trace.records) * len(trace.requests) > MAX_WORK
 
 
 MEASURES: dict[str, Callable[[Trace], float]] = {"worst_wait": worst_wait, "largest_gap": largest_gap}
@@ -61,7 +65,7 @@ def _swept(
         except TickscopeError:
             # A curve with a hole would mislead; the setting itself says what is wrong with it.
             return None
-        if len(trace.records) > MAX_TICKS_SWEPT:
+        if is_costly(trace):
             return None
         values.append(MEASURES[measure](trace))
     return values

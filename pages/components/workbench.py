@@ -17,9 +17,10 @@ from pages.components.play_state import OWN, PlayState
 from pages.components.player import stage
 from pages.components.requests_dialog import forget_rows, open_requests, requests_dialog
 from pages.components.runs import DEFAULT_SCENARIO, base_config
+from pages.components.settings import SettingsError, limits
 from pages.components.shown import Shown, difference, shown
 from pages.components.sparkline import sparkline
-from pages.components.sweep import sweep
+from pages.components.sweep import is_costly, sweep
 from pages.components.visit import STAGE, command, enter, forget_link_messages, link_messages, seek, write_address
 
 PATH = "/playground"
@@ -27,6 +28,11 @@ PATH = "/playground"
 
 def workbench(fresh: bool) -> None:
     """Draw everything; `fresh` tells that the visitor has just come to the page."""
+    try:
+        limits()
+    except SettingsError as problem:
+        st.error(plain(str(problem)))
+        return
     state = enter(fresh)
     base = base_config(state)
     now = shown(state)
@@ -149,7 +155,9 @@ def _full_address(state: PlayState) -> str:
 
 def _curves(now: Shown, dials: tuple[Dial, Dial]) -> None:
     """Draw what each position of the sliders would give, last, so that nobody waits for it."""
-    if now.chosen is None or now.config is None or now.backend == "live":
+    if now.chosen is None or now.config is None or now.trace is None or now.backend == "live":
+        return
+    if is_costly(now.trace):
         return
     told = (("worst_wait", "worst wait"), ("largest_gap", "largest token gap"))
     for dial, (measure, words) in zip(dials, told, strict=True):

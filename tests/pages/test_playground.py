@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from pages.components.controls import FOLDED
 from pages.components.own_requests import OwnRequest, pack
-from pages.components.runs import recording, scenario_names, shipped
+from pages.components.runs import recording, recording_path, scenario_names, shipped
+from pages.components.settings import limits
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.engine import Engine
 from tests.pages.helpers import assert_drawn, everything_said, open_playground, stage_data, state
@@ -254,3 +256,45 @@ def test_what_is_sent_to_the_stage_holds_prompts_as_data_only():
     at = open_playground(scenario="own", requests=pack(mine))
     assert "<img" in json.dumps(stage_data(at))
     assert not any("<img" in element.value for kind in (at.markdown, at.caption) for element in kind)
+
+
+def test_own_requests_are_asked_for_before_they_are_chosen():
+    at = open_playground(scenario="first_steps")
+    at.radio(key="set_scenario").set_value("own").run()
+    assert at.text_area(key="prompt_1")
+    assert state(at).scenario == "first_steps"
+
+
+def test_a_damaged_recording_is_told_and_made_up_tokens_play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "first_steps.json.gz").write_bytes(recording_path("first_steps").read_bytes()[:500])
+    monkeypatch.setattr("pages.components.runs.TRACES", tmp_path)
+    recording.clear()
+    try:
+        at = open_playground(scenario="first_steps")
+    finally:
+        recording.clear()
+    assert_drawn(at)
+    assert "truncated" in at.error[0].value
+    assert stage_data(at)["run"]["backend"]["kind"] == "synthetic"
+
+
+def test_a_wrong_limit_of_the_site_is_told_in_words(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TICKSCOPE_MAX_TICKS", "lots")
+    limits.cache_clear()
+    try:
+        at = open_playground()
+    finally:
+        limits.cache_clear()
+    assert not at.exception
+    assert "TICKSCOPE" in at.error[0].value
+
+
+def test_a_run_past_the_site_s_ticks_is_cut_and_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TICKSCOPE_MAX_TICKS", "10")
+    limits.cache_clear()
+    try:
+        at = open_playground(backend="synthetic")
+    finally:
+        limits.cache_clear()
+    assert ticks(at) == 10
+    assert "10 ticks, the limit of this site" in everything_said(at)
