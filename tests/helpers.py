@@ -1,4 +1,4 @@
-"""Two helpers to arrange with, and random workloads from a fixed seed."""
+"""Helpers to arrange with and to ask a trace, and random workloads from a fixed seed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import Any
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.config import ADMISSION_RULES, BATCH_ORDERS, POLICIES, PREEMPTION_MODES, EngineConfig
 from scheduler_core.engine import Engine
-from scheduler_core.events import TokenSampled
-from scheduler_core.request import RequestSpec, SamplingParams
-from scheduler_core.trace import Trace
+from scheduler_core.events import (
+    PrefixCacheQueried,
+    RequestAdmitted,
+    RequestFinished,
+    RequestPreempted,
+    TokenSampled,
+)
+from scheduler_core.request import FinishReason, RequestSpec, SamplingParams
+from scheduler_core.trace import RequestSnapshot, Trace
 
 
 def create_engine(runner: Any = None, **knobs: Any) -> Engine:
@@ -133,3 +139,42 @@ def random_workload(seed: int) -> Workload:
         specs.append(RequestSpec(f"R{number}", tuple(prompt), sampling, arrival, rng.randint(0, 3), salt=salt))
     aborts = [(rng.randint(0, 25), spec.id) for spec in specs if rng.random() < 0.15]
     return Workload(config, tuple(specs), tuple(aborts), rng.choice([0, 0, 8]), rng.random() < 0.1, rng.random() < 0.1)
+
+
+# Short questions to a trace
+
+
+def finish_reasons(trace: Trace) -> dict[str, FinishReason]:
+    return {e.request_id: e.reason for e in events(trace, RequestFinished)}
+
+
+def admissions(trace: Trace) -> list[tuple[int, str]]:
+    """(Tick, request id) of every admission."""
+    return [(r.tick, e.request_id) for r in trace.records for e in r.events if isinstance(e, RequestAdmitted)]
+
+
+def preemptions(trace: Trace) -> list[tuple[int, str]]:
+    """(Tick, request id) of every preemption."""
+    return [(r.tick, e.request_id) for r in trace.records for e in r.events if isinstance(e, RequestPreempted)]
+
+
+def hit_tokens(trace: Trace) -> dict[str, list[int]]:
+    """Request id -> the hits of its lookups, in order."""
+    hits: dict[str, list[int]] = {}
+    for event in events(trace, PrefixCacheQueried):
+        hits.setdefault(event.request_id, []).append(event.hit_tokens)
+    return hits
+
+
+def state(trace: Trace, tick: int, request_id: str) -> RequestSnapshot:
+    """One request as of the end of a tick."""
+    snapshot = trace.records[tick].snapshot
+    assert snapshot is not None
+    return next(r for r in snapshot.requests if r.id == request_id)
+
+
+def is_idle_and_sound(engine: Engine) -> bool:
+    """Nobody is left, and every block, promise and saved copy has been given back."""
+    kv = engine._kv
+    nothing_held = not kv.tables and not kv.num_promised and not kv.host_blocks_used and not engine._saved
+    return nothing_held and not engine.has_work and kv.pool.num_free == kv.pool.num_blocks
