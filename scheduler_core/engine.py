@@ -123,14 +123,13 @@ class Engine:
         self._arrive()
         if not self.scheduler.num_alive:
             return self._idle()
-        output = self.scheduler.schedule(self.tick)
-        output = self._copy(output)
+        decided = self.scheduler.schedule(self.tick)
+        self._alarm_if_stuck(decided)
+        output = self._copy(decided)
         result = self._execute(output)
         self.scheduler.update_from_output(output, result)
-        self._forget_saved()
         if self._check:
             self.scheduler.check_integrity(output)
-        self._alarm_if_stuck(output)
         return self._close(
             output, self.now + tick_seconds(output, self._machine, self.config.block_size), result.wall_seconds
         )
@@ -219,13 +218,12 @@ class Engine:
         for request_id in [i for i in self._saved if i not in self._kv.host_blocks]:
             del self._saved[request_id]
 
-    def _alarm_if_stuck(self, output: SchedulerOutput) -> None:
-        self._empty_ticks = 0 if output.scheduled else self._empty_ticks + 1
-        assert self._empty_ticks < 3 or not self.scheduler.num_alive, (
-            "work exists but nothing was scheduled three times"
-        )
+    def _alarm_if_stuck(self, decided: SchedulerOutput) -> None:
+        self._empty_ticks = 0 if decided.scheduled else self._empty_ticks + 1
+        assert self._empty_ticks < 2 or not self.scheduler.num_alive, "work exists but nothing was scheduled twice"
 
     def _close(self, output: SchedulerOutput, end: float, wall_seconds: float) -> TickRecord:
+        self._forget_saved()
         self._learn_texts(tuple(event.token_id for event in self._log if isinstance(event, TokenSampled)))
         full = self._record == "full"
         record = TickRecord(

@@ -40,14 +40,16 @@ OUT_OF_KV = "out of KV: no block is free and nobody else can give one up"
 class Pass:
     """What one call of `schedule` has decided so far.
 
-    `items` maps request id to its tokens of this tick; `left` are those preempted for another request, who come
-    back to the queue when the pass is over; `batch_open` tells whether nothing ran when the tick began.
+    `items` maps request id to its tokens of this tick, `later` are those whose turn comes after admission; `left` are
+    those preempted for another request, who come back to the queue when the pass is over; `batch_open` tells whether
+    nothing ran when the tick began.
     """
 
     tick: int
     chunker: Chunker
     batch_open: bool
     items: dict[str, int] = field(default_factory=dict)
+    later: frozenset[str] = frozenset()
     admitted: set[str] = field(default_factory=set)
     left: list[Request] = field(default_factory=list)
     memory_victims: list[Request] = field(default_factory=list)
@@ -142,6 +144,7 @@ class Scheduler:
         prefills = [r for r in self.running.values() if not r.is_decoding]
         if self.config.batch_order == "prefill_first":
             self._schedule_running(now, prefills)
+            now.later = frozenset(r.id for r in decodes)
             self._admit_waiting(now, self._blocks_to_grow(decodes))
             self._schedule_running(now, decodes)
         else:
@@ -340,7 +343,7 @@ class Scheduler:
 
     def _finishes_now(self, now: Pass, request: Request) -> bool:
         """Whether it reaches max_tokens in this tick."""
-        computes_last = request.is_decoding or now.items.get(request.id) == request.num_tokens_left
+        computes_last = request.id in now.later or now.items.get(request.id) == request.num_tokens_left
         return computes_last and request.num_tokens + 1 >= request.max_total_tokens
 
     def _computed_on_return(self, request: Request, hits: Sequence[int]) -> int:

@@ -10,7 +10,16 @@ from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.engine import Engine
 from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
 from scheduler_core.request import FinishReason
-from tests.helpers import create_engine, create_request, finish_reasons, hit_tokens, outputs, run, state, tokens_per_tick
+from tests.helpers import (
+    create_engine,
+    create_request,
+    finish_reasons,
+    hit_tokens,
+    outputs,
+    run,
+    state,
+    tokens_per_tick,
+)
 
 # Case 16 is test_scheduler.py: test_a_hit_leaves_at_least_one_token_to_compute.
 # Case 36 is test_scheduler.py: test_an_answer_is_cut_at_the_context.
@@ -67,7 +76,9 @@ def test_the_budget_counts_what_is_computed_and_not_what_was_hit(seeds: range) -
         rng = random.Random(seed)
         wanted = {f"r{hit}": hit for hit in (0, 4, 8, 12, 16)}
         specs = [
-            create_request(name, [*warm[:hit], *range(1000 * (1 + hit), 1000 * (1 + hit) + 20 - hit)], rng.randint(1, 6))
+            create_request(
+                name, [*warm[:hit], *range(1000 * (1 + hit), 1000 * (1 + hit) + 20 - hit)], rng.randint(1, 6)
+            )
             for name, hit in wanted.items()
         ]
         rng.shuffle(specs)

@@ -74,7 +74,9 @@ def test_a_child_is_evicted_before_its_parent_so_that_the_front_stays_findable()
 def test_the_published_blocks_always_hold_the_parents_of_each(seed: int) -> None:
     """Case 24, on random prompts that share prefixes in a memory that is too small for all."""
     rng = random.Random(seed)
-    engine = create_engine(num_blocks=rng.randint(6, 12), chunk_size=rng.choice([3, 4, 8]), quantum=rng.choice([None, 2]))
+    engine = create_engine(
+        num_blocks=rng.randint(6, 12), chunk_size=rng.choice([3, 4, 8]), quantum=rng.choice([None, 2])
+    )
     prefixes = [[rng.randint(1, 2) for _ in range(12)] for _ in range(4)]
     for i in range(12):
         prompt = prefixes[i % 4][: rng.randint(1, 12)] + [rng.randint(1, 9) for _ in range(rng.randint(0, 4))]

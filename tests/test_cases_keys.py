@@ -1,4 +1,4 @@
-"""Known faults of other servers, kept out: whose KV a request may get. Case numbers refer to the list of public reports."""
+"""Known faults of other servers, kept out: whose KV a request may get. Case numbers are those of the public reports."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_block_with_a_colliding_key_is_kept_beside_the_other_and_evicted_by_it
     block_of = {e.request_id: e.block_id for e in events(trace, BlockPublished)}
     assert hit_tokens(trace) == {"r0": [0], "r1": [0], "r2": [4], "r3": [0], "r4": [4], "r5": [0]}
     # r3 (c) takes the block of r1 (b), the one used longest ago; a stays findable through it all.
-    assert [(e.for_request, e.block_id) for e in events(trace, BlockEvicted)][0] == ("r3", block_of["r1"])
+    assert next((e.for_request, e.block_id) for e in events(trace, BlockEvicted)) == ("r3", block_of["r1"])
     assert events(trace, PrefixCacheQueried, "r4")[0].hit_block_ids == (block_of["r0"],)
 
 
