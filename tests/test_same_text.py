@@ -70,6 +70,7 @@ def scenario_run(model: LoadedModel, name: str, **settings: Any) -> Trace:
 
 
 @pytest.mark.model
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", list_scenarios())
 def test_a_text_does_not_depend_on_the_schedule_and_equals_generate(model: LoadedModel, name: str) -> None:
     runner = TransformersRunner(model)
