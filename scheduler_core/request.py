@@ -55,7 +55,8 @@ class RequestSpec:
     """What a user sends: the prompt as token ids (and as text, for people), when, and how urgent.
 
     `arrival_time` is in seconds of virtual time; a lower `priority` is better; requests with different
-    `salt` or `adapter` never share KV.
+    `salt` or `adapter` never share KV, so the name of an adapter holds its version. An id stands for one request in
+    a run, also after its end.
     """
 
     id: str
