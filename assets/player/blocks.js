@@ -22,7 +22,8 @@ class Blocks {
     const shown = Math.min(this.stage.run.numBlocks, MAX_SQUARES);
     if (this.squares.length !== shown) this.rebuild(shown);
     const width = this.grid.clientWidth + GAP;
-    const tallest = width < 480 ? 400 : 176;
+    this.isNarrow = width < 480;
+    const tallest = this.isNarrow ? 400 : 176;
     const [pitch, columns] = gridFor(shown, width, tallest);
     setStyle(this.grid, "--cell", `${(pitch - GAP).toFixed(2)}px`);
     setStyle(this.grid, "grid-template-columns", `repeat(${columns}, var(--cell))`);
@@ -118,7 +119,9 @@ class Blocks {
     const kept = view.blocks.filter((cell) => cell.kind === KEPT).length;
     const promised = view.run.promised[view.tick] ?? 0;
     const free = view.run.numBlocks - used - kept;
-    const parts = [`${used} of ${view.run.numBlocks} in use`, `${kept} kept for reuse`, `${free} free`];
+    const parts = this.isNarrow
+      ? [`${used} of ${view.run.numBlocks}`, `${kept} kept`, `${free} free`]
+      : [`${used} of ${view.run.numBlocks} in use`, `${kept} kept for reuse`, `${free} free`];
     if (promised) parts.push(`${promised} promised`);
     setText(this.count, parts.join(" · "));
   }

@@ -79,7 +79,8 @@ class Lanes {
     const width = this.list.clientWidth - 24;
     const name = nameWidth(this.stage);
     setStyle(this.list, "--name", `${name}px`);
-    this.room = width < 400 ? width : width * 0.64 - RING_WIDTH - 36 - name;
+    this.isNarrow = width < 400;
+    this.room = this.isNarrow ? width : width * 0.64 - RING_WIDTH - 36 - name;
     const lanes = this.stage.run.mostLanes;
     setAttr(this.node, "data-density", lanes <= 5 ? "roomy" : lanes <= 9 ? "close" : "tight");
   }
@@ -137,7 +138,7 @@ class Lanes {
     row.note.hidden = note === "";
     row.words.hidden = reading && state.where !== FINISHED;
     // What fits of a text, by the mean width of a letter; the end of it is shown.
-    const width = this.room + (view.settings.quantum ? 0 : RING_WIDTH);
+    const width = this.room + (view.settings.quantum || this.isNarrow ? 0 : RING_WIDTH);
     const room = Math.max(Math.floor(width / LETTER_WIDTH) - fresh.length, 0);
     setText(row.before, before.length > room ? `…${visible(before).slice(before.length - room)}` : visible(before));
     setText(row.fresh, visible(fresh));

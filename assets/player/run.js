@@ -214,8 +214,7 @@ class Run {
     const published = this.publishedAt(tick);
     const cells = [];
     for (let block = 0; block < this.numBlocks; block += 1) {
-      const kept = published[block] === 1;
-      cells.push({ kind: kept ? KEPT : FREE, fill: kept ? 8 : 0, split: 8, owners: NOTHING, index: -1, published: kept });
+      cells.push(unusedBlock(published[block] === 1));
     }
     this.requests.forEach((facts, request) => {
       this.tableAt(request, tick).forEach((block, index) => this.occupy(cells[block], facts, request, index, tick));
@@ -239,6 +238,11 @@ class Run {
   isIdle(tick) {
     return this.batch.at(tick).length === 0;
   }
+}
+
+/** A block that nobody owns: free, or kept for reuse while it is findable. */
+function unusedBlock(published) {
+  return { kind: published ? KEPT : FREE, fill: published ? 8 : 0, split: 8, owners: NOTHING, index: -1, published };
 }
 
 function readRequests(list) {

@@ -73,10 +73,12 @@ function ownersCode(owners) {
   return code;
 }
 
+const UNUSED_CODE = cellCode(unusedBlock(false));
+
 function changedBlocks(now, before) {
   const changed = new Set();
   now.forEach((cell, block) => {
-    const was = before ? cellCode(before[block]) : 0;
+    const was = before ? cellCode(before[block]) : UNUSED_CODE;
     if (cellCode(cell) !== was) changed.add(block);
   });
   return changed;

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page
+from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 from pages.components.player_payload import payload
 from scheduler_core.backends.synthetic import SyntheticRunner
@@ -124,6 +124,14 @@ def play(page: Page, app_url: str) -> Page:
     return open_stage(page, app_url + PATH)
 
 
+@pytest.fixture(scope="module")
+def shared_play(browser: Browser, app_url: str) -> Iterator[Page]:
+    """One page for tests that leave nothing behind."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    yield open_stage(context.new_page(), app_url + PATH)
+    context.close()
+
+
 def preemption(trace: Trace) -> int:
     """A tick in which somebody is preempted."""
     return next(r.tick for r in trace.records for e in r.events if isinstance(e, RequestPreempted))
@@ -174,11 +182,20 @@ def test_the_slider_is_a_slider_with_the_tick_in_words(play: Page, trace: Trace)
     assert (slider.get_attribute("aria-valuetext") or "").startswith(f"tick 3 of {len(trace.records) - 1}: ")
 
 
-def test_a_square_a_block_each_named(play: Page, trace: Trace) -> None:
-    squares = play.locator(".panel.kv .block")
+def test_a_square_a_block_each_named(shared_play: Page, trace: Trace) -> None:
+    squares = shared_play.locator(".panel.kv .block")
     assert squares.count() == trace.config.num_blocks
     labels = squares.evaluate_all("all => all.map(one => one.getAttribute('aria-label'))")
     assert all(label.startswith(f"block {number}, ") for number, label in enumerate(labels))
+
+
+def test_only_what_changed_in_the_tick_is_cued(shared_play: Page, trace: Trace) -> None:
+    snapshot = trace.records[0].snapshot
+    assert snapshot is not None
+    taken = {block for state in snapshot.requests for block in state.block_ids}
+    cued = script(shared_play, "(stage.seek(0), [...stage.view.changedBlocks])")
+    assert set(cued) == taken
+    assert shared_play.locator(".panel.kv .block[data-changed]").count() == len(taken)
 
 
 # --- playing ------------------------------------------------------------------------------------------------------
@@ -302,9 +319,9 @@ def test_step_and_back_draw_the_same(play: Page, trace: Trace) -> None:
         assert script(play, DRAWING) == drawn
 
 
-def test_every_way_to_a_tick_draws_the_same(play: Page) -> None:
+def test_every_way_to_a_tick_draws_the_same(shared_play: Page) -> None:
     ways = script(
-        play,
+        shared_play,
         """(() => {
           const forth = [], back = [];
           const hash = (tick) => (stage.show(tick), stage.view.hash);
@@ -317,23 +334,24 @@ def test_every_way_to_a_tick_draws_the_same(play: Page) -> None:
     assert len(set(ways[0])) == len(ways[0])
 
 
-@pytest.mark.parametrize(
-    ("key", "start", "end"),
-    [
-        ("ArrowRight", 5, 6),
-        ("ArrowLeft", 5, 4),
-        ("PageDown", 5, 6),
-        ("PageUp", 5, 4),
-        ("Home", 5, 0),
-        ("End", 5, -1),
-        ("ArrowLeft", 0, 0),
-    ],
+#: Key, tick before, tick after (negative: from the end).
+MOVES = (
+    ("ArrowRight", 5, 6),
+    ("ArrowLeft", 5, 4),
+    ("PageDown", 5, 6),
+    ("PageUp", 5, 4),
+    ("Home", 5, 0),
+    ("End", 5, -1),
+    ("ArrowLeft", 0, 0),
 )
-def test_a_key_moves_the_tick(play: Page, trace: Trace, key: str, start: int, end: int) -> None:
-    go(play, start)
-    stage(play).focus()
-    play.keyboard.press(key)
-    assert tick(play) == end % len(trace.records)
+
+
+def test_each_key_moves_the_tick_as_the_help_says(play: Page, trace: Trace) -> None:
+    for key, start, end in MOVES:
+        script(play, "stage.seek(argument)", start)
+        stage(play).focus()
+        play.keyboard.press(key)
+        assert tick(play) == end % len(trace.records), key
 
 
 def test_n_goes_to_the_next_event_of_the_kind_in_the_menu(play: Page, trace: Trace) -> None:
@@ -530,9 +548,23 @@ def test_a_phone_sees_all_of_it_without_sideways_scrolling(
     assert cut == []
 
 
-def test_the_board_keeps_its_height_from_tick_to_tick(play: Page) -> None:
+@pytest.mark.parametrize("scenario", [SCENARIO, "memory_pressure"], ids=["with slices", "without"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_every_bar_has_room_beside_its_text(
+    open_context: Callable[..., BrowserContext], app_url: str, width: int, scenario: str
+) -> None:
+    visitor = open_context(viewport={"width": width, "height": 900})
+    page = open_stage(visitor.new_page(), f"{app_url}/playground?scenario={scenario}&backend=synthetic&tick=12")
+    tracks = "rows => rows.map(row => row.querySelector('.track-slot').clientWidth)"
+    words = "rows => rows.map(row => row.querySelector('.words').clientWidth)"
+    lanes = page.locator(".lane[data-request]")
+    assert min(lanes.evaluate_all(tracks)) >= 110
+    assert min(lanes.evaluate_all(words)) >= 150
+
+
+def test_the_board_keeps_its_height_from_tick_to_tick(shared_play: Page) -> None:
     heights = script(
-        play,
+        shared_play,
         """(() => {
           const heights = new Set();
           for (let tick = 0; tick < stage.run.length; tick += 1) {
@@ -612,16 +644,16 @@ COMMAND = (
 
 
 @pytest.mark.parametrize(
-    ("by", "after", "expected"),
-    [(1, None, [9, "R2"]), (0, None, [4, None]), (1, 0, [4, None]), (1, 1_000, [9, "R2"])],
+    ("by", "after", "is_obeyed"),
+    [(1, None, True), (0, None, False), (1, 0, False), (1, 1_000, True)],
     ids=["a new command", "an old one", "one given before the user moved", "one given after"],
 )
 def test_a_command_is_obeyed_once_and_never_overtakes_the_user(
-    play: Page, by: int, after: int | None, expected: list[Any]
+    shared_play: Page, by: int, after: int | None, is_obeyed: bool
 ) -> None:
-    go(play, 4)
+    script(shared_play, "(stage.select(-1), stage.seek(4))")
     command = {"by": by, "tick": 9, "selected": "R2", "after": after}
-    assert script(play, COMMAND, command) == expected
+    assert script(shared_play, COMMAND, command) == ([9, "R2"] if is_obeyed else [4, None])
 
 
 # --- data ---------------------------------------------------------------------------------------------------------
@@ -668,14 +700,14 @@ def test_new_data_keeps_the_playhead_and_the_selection(play: Page, trace: Trace)
 
 
 @pytest.mark.parametrize("run", [{"v": 2}, None, {"v": 1}, {"v": 1, "message": "Nothing to play."}])
-def test_data_it_cannot_read_gives_a_message_instead_of_a_dead_stage(play: Page, run: Any, trace: Trace) -> None:
-    send(play, run)
-    message = play.locator(".stage .message")
+def test_data_it_cannot_read_gives_a_message_instead_of_a_dead_stage(shared_play: Page, run: Any, trace: Trace) -> None:
+    send(shared_play, run)
+    message = shared_play.locator(".stage .message")
     assert message.is_visible()
     assert len(message.inner_text()) > 10
-    send(play, payload(trace))
+    send(shared_play, payload(trace))
     assert message.is_hidden()
-    assert play.locator(".lane[data-request]").count() > 0
+    assert shared_play.locator(".lane[data-request]").count() > 0
 
 
 def test_linked_stages_move_together_and_only_one_speaks(play: Page, trace: Trace) -> None:
