@@ -2,6 +2,7 @@
 
 const LETTER_WIDTH = 6.8;
 const RING_WIDTH = 68;
+const NOTE_WIDTH = 56;
 
 class Budget {
   constructor(stage) {
@@ -138,10 +139,11 @@ class Lanes {
     row.note.hidden = note === "";
     row.words.hidden = reading && state.where !== FINISHED;
     // What fits of a text, by the mean width of a letter; the end of it is shown.
-    const width = this.room + (view.settings.quantum || this.isNarrow ? 0 : RING_WIDTH);
+    const width = this.room + (view.settings.quantum || this.isNarrow ? 0 : RING_WIDTH) - (note ? NOTE_WIDTH : 0);
     const room = Math.max(Math.floor(width / LETTER_WIDTH) - fresh.length, 0);
-    setText(row.before, before.length > room ? `…${visible(before).slice(before.length - room)}` : visible(before));
-    setText(row.fresh, visible(fresh));
+    const old = visible(before).trimStart();
+    setText(row.before, old.length > room ? `…${old.slice(old.length - room)}` : old);
+    setText(row.fresh, old ? visible(fresh) : visible(fresh).trimStart());
     row.fresh.hidden = fresh === "";
   }
 }

@@ -247,6 +247,9 @@ class Brush {
     context.fillStyle = this.stage.color("--cach");
     context.fillRect(x, middle - this.thick / 2, width, this.thick);
     if (width < 5) return;
+    context.lineWidth = 1;
+    context.strokeStyle = this.stage.color("--cach-edge");
+    context.strokeRect(x + 0.5, middle - this.thick / 2 + 0.5, width - 1, this.thick - 1);
     context.strokeStyle = this.stage.color("--hatch");
     context.lineWidth = 1.2;
     context.beginPath();
