@@ -71,7 +71,7 @@ def _navigation(here: PageEntry) -> None:
 def _styles() -> str:
     # The font travels inside the style sheet, so a class room without a network sees the same page.
     data = base64.b64encode((ASSETS / "fonts" / "inter-latin.woff2").read_bytes()).decode("ascii")
-    return _FONT_FACE.format(data=data) + (ASSETS / "page" / "frame.css").read_text(encoding="utf-8")
+    return _FONT_FACE.format(data=data) + asset("frame.css")
 
 
 def asset(name: str) -> str:
@@ -79,7 +79,10 @@ def asset(name: str) -> str:
     return (ASSETS / "page" / name).read_text(encoding="utf-8")
 
 
+def _brand_html() -> str:
+    logo = (ASSETS / "logo.svg").read_text(encoding="utf-8").strip()
+    return asset("brand.html").replace("{logo}", logo.replace("<svg ", '<svg aria-hidden="true" ', 1))
+
+
 # The brand, and the script that closes the sidebar of a phone.
-_brand = st.components.v2.component(
-    "tickscope_brand", html=asset("brand.html"), css=asset("brand.css"), js=asset("frame.js")
-)
+_brand = st.components.v2.component("tickscope_brand", html=_brand_html(), css=asset("brand.css"), js=asset("frame.js"))

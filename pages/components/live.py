@@ -19,7 +19,7 @@ from scheduler_core.trace import Trace
 from scheduler_core.workload import Draft
 
 #: Seconds between two looks at a run that computes.
-LOOK_EVERY = 0.4
+LOOK_EVERY = 0.6
 
 
 class SharedWeights:

@@ -54,8 +54,8 @@ def shown(state: PlayState) -> Shown:
     try:
         result.chosen, damage = workload(state, visit.finished)
         result.problems += [damage] if damage else []
-        if result.config is not None:
-            _run(result, state, visit, result.chosen, result.config)
+        if not _show_live(result, state, visit, result.chosen) and result.config is not None:
+            _compute(result, state, result.chosen, result.config)
     except NothingToRun as problem:
         result.problems += problem.messages
     except TickscopeError as problem:
@@ -69,12 +69,18 @@ def shown(state: PlayState) -> Shown:
     return result
 
 
-def _run(result: Shown, state: PlayState, visit: LiveVisit, chosen: Workload, config: EngineConfig) -> None:
-    if state.backend == "live" and visit.belongs_to(chosen) and visit.run is not None:
-        trace = visit.run.trace()
-        if trace is not None:
-            result.trace, result.backend = trace, "live"
-            return
+def _show_live(result: Shown, state: PlayState, visit: LiveVisit, chosen: Workload) -> bool:
+    """Show the live run so far, if that was chosen and there is one."""
+    if state.backend != "live" or visit.run is None or not visit.belongs_to(chosen):
+        return False
+    trace = visit.run.trace()
+    if trace is None:
+        return False
+    result.trace, result.backend = trace, "live"
+    return True
+
+
+def _compute(result: Shown, state: PlayState, chosen: Workload, config: EngineConfig) -> None:
     wanted = "synthetic" if state.backend == "synthetic" else "recorded"
     if wanted == "recorded" and chosen.recording is None:
         wanted = "synthetic"

@@ -118,16 +118,18 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
     if state.backend == "live" and now.chosen is not None:
         live_bar(state, visit, now.chosen, now.config)
         run = visit.run if visit.belongs_to(now.chosen) else None
-        trace = (run.trace() if run is not None else None) or trace
-        if run is not None and run.is_computing != computing:
+        so_far = run.trace() if run is not None else None
+        if run is not None and (run.is_computing != computing or (so_far is not None and now.backend != "live")):
+            # It began or ended: the rest of the page has to know.
             st.rerun()
+        trace = so_far or trace
     view = stage(
         trace,
         key=STAGE,
         tick=state.tick,
         cmd_id=command(),
         selected=state.selected or None,
-        computing=computing,
+        computing=computing and now.backend == "live",
         status=now.backend,
         clock="measured" if trace.backend.kind == "model" else "virtual",
     )
