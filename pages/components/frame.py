@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,6 +48,7 @@ def frame(page: str) -> bool:
         layout="wide",
         initial_sidebar_state=SIDEBAR_PIXELS,
     )
+    _forget_what_stays()
     st.html(f"<style>{_styles()}</style>")
     with st.sidebar:
         _brand(key="brand")
@@ -65,6 +67,13 @@ def _navigation(here: PageEntry) -> None:
             st.html(f'<div class="ts-group">{group}</div>')
         with st.container(key="here" if entry is here else None):
             st.page_link(entry.path, label=entry.label, width="stretch")
+
+
+@cache
+def _forget_what_stays() -> None:
+    """Take what was imported out of the collector's rounds: Streamlit makes a full one after every run of a page."""
+    gc.collect()
+    gc.freeze()
 
 
 @cache

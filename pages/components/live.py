@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from dataclasses import dataclass, field
 
@@ -35,6 +36,9 @@ class SharedWeights:
         with self._lock:
             if self._loaded is None:
                 self._loaded = model_store.load(progress=report)
+                # A collector that looks at the model's libraries after each run of a page would stop the model.
+                gc.collect()
+                gc.freeze()
             return self._loaded
 
 
