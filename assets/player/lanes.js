@@ -137,7 +137,7 @@ class Lanes {
     const note = state.where === FINISHED ? "done ✓" : skipped ? skipped.text : reading ? progress(state) : "";
     setText(row.note, note);
     row.note.hidden = note === "";
-    row.words.hidden = reading && state.where !== FINISHED;
+    row.words.hidden = state.where !== FINISHED && (reading || Boolean(skipped));
     // What fits of a text, by the mean width of a letter; the end of it is shown.
     const width = this.room + (view.settings.quantum || this.isNarrow ? 0 : RING_WIDTH) - (note ? NOTE_WIDTH : 0);
     const room = Math.max(Math.floor(width / LETTER_WIDTH) - fresh.length, 0);

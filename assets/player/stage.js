@@ -5,6 +5,8 @@ const LINKED = new Map();
 
 const KEY_SPEEDS = { 1: 0.5, 2: 1, 3: 2, 4: 4, 5: 8 };
 const STEP_EMIT_MS = 90;
+/** After a command that came too late Python has to hear where the stage really is. */
+const CORRECTION_MS = 400;
 const NO_RUN = {
   ticks: 0, blocks: 0, block_size: 1, host_blocks: 0, unit: true, title: "", backend: {}, settings: [[0, { max_num_seqs: 1 }]],
   requests: [], where: [], scheduled: [], again: [], hit: [], slice: [], saved: [], class: [], preemptions: [],
@@ -90,11 +92,14 @@ class Stage {
     setAttr(this.root, "aria-label", options.label);
     this.join(options.link);
     this.load(data.run);
-    if (isFirst || (data.command.id > this.command && !this.isOvertaken(data.command))) this.obey(data.command, isFirst);
+    const isNew = isFirst || data.command.id > this.command;
+    const isOvertaken = isNew && !isFirst && this.isOvertaken(data.command);
+    if (isNew && !isOvertaken) this.obey(data.command, isFirst);
     this.command = Math.max(this.command ?? data.command.id, data.command.id);
     this.retheme();
     this.layout();
     this.show(this.tick, { still: true });
+    if (isOvertaken) this.tell(CORRECTION_MS);
   }
 
   /** Takes a run, unless it is the one that stands: Python sends it again whenever an option changes. */
@@ -360,12 +365,17 @@ class Stage {
     clearTimeout(this.emitting);
     this.writeUrl();
     this.spoken += 1;
-    this.emitting = setTimeout(() => this.emit?.state({
+    this.emitting = setTimeout(() => this.emitState(), delay);
+  }
+
+  emitState() {
+    this.writeUrl();
+    this.emit?.state({
       tick: this.tick,
       selected: this.run.requests[this.selected]?.id ?? null,
       playing: this.playback.playing,
       seq: this.spoken,
-    }), delay);
+    });
   }
 
   /** A wish that only the server can fulfil. */
