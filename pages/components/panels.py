@@ -54,22 +54,24 @@ def request_picker(state: PlayState, trace: Trace, on_select: Callable[[], None]
     """Let the visitor choose a request here too; the stage and this follow each other."""
     ids = [spec.id for spec in trace.requests]
     chosen = state.selected if state.selected in ids else default_request(trace, state.tick)
-    if st.session_state.get("pick_request") != chosen:
-        st.session_state["pick_request"] = chosen
+    # A key for each choice: an answer that the browser gave to an earlier one is not taken for a click.
+    key = f"pick_request {chosen}"
 
     def pick() -> None:
-        picked = st.session_state["pick_request"] or chosen
+        picked = st.session_state[key] or chosen
         if picked != chosen:
             state.selected = picked
             on_select()
 
     if len(ids) <= MAX_PILLS:
         st.pills(
-            "Request", ids, key="pick_request", on_change=pick, required=True, label_visibility="collapsed",
+            "Request", ids, key=key, default=chosen, on_change=pick, required=True, label_visibility="collapsed",
             format_func=plain,
         )  # fmt: skip
     else:
-        st.selectbox("Request", ids, key="pick_request", on_change=pick, width=200, format_func=visible)
+        st.selectbox(
+            "Request", ids, ids.index(chosen), key=key, on_change=pick, width=200, format_func=visible,
+        )  # fmt: skip
     return chosen
 
 

@@ -66,12 +66,12 @@ def test_a_step_in_the_browser_reaches_the_panels():
     at.session_state["stage"] = {"view": {"tick": 7, "selected": "R2", "playing": False}}
     at.run()
     assert (state(at).tick, state(at).selected) == (7, "R2")
-    assert at.button_group(key="pick_request").value == "R2"
+    assert at.button_group(key="pick_request R2").value == "R2"
 
 
 def test_a_request_chosen_below_is_spotlit_on_the_stage():
     at = open_playground(tick="5")
-    picker = at.button_group(key="pick_request")
+    picker = next(group for group in at.button_group if (group.key or "").startswith("pick_request"))
     other = next(option for option in picker.options if option != picker.value)
     picker.set_value(other).run()
     command = stage_data(at)["command"]
