@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -24,6 +24,9 @@ from scheduler_core.config import EngineConfig
 from scheduler_core.conformance import compare_file
 from scheduler_core.engine import Engine
 from scheduler_core.errors import ConfigError, TickscopeError
+from scheduler_core.events import LawBroken
+from scheduler_core.faults import FAULT_FOLDER, FAULTS
+from scheduler_core.narration import narrate
 from scheduler_core.report import report
 from scheduler_core.trace import Trace
 from scheduler_core.workload import Scenario, list_scenarios, load_scenario
@@ -46,6 +49,7 @@ def run(
     backend: Annotated[BackendKind, typer.Option(help="Who computes the tokens.")] = BackendKind.SYNTHETIC,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Change a setting.")] = None,
     preset: Annotated[str | None, typer.Option(help="Schedule as this preset does.")] = None,
+    fault: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Build in a mistake; see `faults`.")] = None,
     json_: JsonOption = None,
     trace: Annotated[Path | None, typer.Option(help="Write the whole run, gzipped.")] = None,
 ) -> None:
@@ -53,7 +57,7 @@ def run(
     loaded = load_scenario(scenario)
     config = _configure(loaded.config, preset, [*(set_ or []), *(settings or [])])
     runner = _runner(backend)
-    result = _run(loaded, config, runner)
+    result = _run(loaded, config, runner, fault or [])
     if trace is not None:
         _write(trace, result.to_bytes())
     _show(result, runner, json_)
@@ -110,6 +114,17 @@ def conform(
     return 0 if same == len(files) else 1
 
 
+@app.command()
+def faults() -> None:
+    """List the mistakes of the museum, each with the scenario that shows it."""
+    table = Table("fault", "scenario", "what it does", box=None, header_style="bold")
+    for name, fault in FAULTS.items():
+        path = FAULT_FOLDER / f"{name}.toml"
+        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        table.add_row(name, str(shown), fault.description)
+    _result_console().print(table)
+
+
 def _configure(config: EngineConfig, preset: str | None, settings: list[str]) -> EngineConfig:
     if preset is not None:
         config = config.with_preset(preset)
@@ -135,8 +150,8 @@ def _runner(kind: BackendKind) -> ModelRunner:
     return TransformersRunner(loaded)
 
 
-def _run(scenario: Scenario, config: EngineConfig, runner: ModelRunner) -> Trace:
-    engine = Engine(config, runner, scenario=scenario.name, title=scenario.title)
+def _run(scenario: Scenario, config: EngineConfig, runner: ModelRunner, faults: Sequence[str] = ()) -> Trace:
+    engine = Engine(config, runner, scenario=scenario.name, title=scenario.title, faults=faults)
     for spec in scenario.specs(runner):
         engine.add_request(spec)
     with _progress() as progress:
@@ -154,6 +169,10 @@ def _show(trace: Trace, runner: ModelRunner, json_target: str | None) -> None:
     if json_target is not None:
         _write(Path(json_target), (json.dumps(figures, indent=1) + "\n").encode())
     _print_table(figures)
+    for record in trace.records:
+        for event in record.events:
+            if isinstance(event, LawBroken):
+                _result_console().print(Text(f"tick {record.tick}: {narrate(event, trace, record.tick).whole}"))
 
 
 def _print_table(figures: dict[str, Any]) -> None:

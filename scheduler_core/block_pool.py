@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from scheduler_core.laws import BrokenLaw, Law
+
 
 class PublishedBlocks(Protocol):
     """What the pool asks of the prefix cache."""
@@ -61,7 +63,7 @@ class BlockPool:
         """Drop one reference of each block, the table's last one first, so that no parent goes before its child."""
         for block_id in reversed(table):
             if self._refs[block_id] <= 0:
-                raise AssertionError(f"block {block_id} is released but nobody holds it")
+                raise BrokenLaw(Law.BLOCKS, f"block {block_id} is released but nobody holds it")
             self._refs[block_id] -= 1
             if self._refs[block_id] == 0:
                 self._free[block_id] = None
@@ -74,7 +76,10 @@ class BlockPool:
         for table in tables:
             for block_id in table:
                 expected[block_id] += 1
-        assert expected == self._refs, "reference counts differ from the block tables"
+        if expected != self._refs:
+            raise BrokenLaw(Law.BLOCKS, "reference counts differ from the block tables")
         used = sum(1 for refs in self._refs if refs)
-        assert used + len(self._free) == self.num_blocks, "used and free blocks do not add up"
-        assert all(self._refs[block_id] == 0 for block_id in self._free), "a block in use is in the free queue"
+        if used + len(self._free) != self.num_blocks:
+            raise BrokenLaw(Law.BLOCKS, "used and free blocks do not add up")
+        if any(self._refs[block_id] for block_id in self._free):
+            raise BrokenLaw(Law.BLOCKS, "a block in use is in the free queue")

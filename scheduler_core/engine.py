@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from scheduler_core.audit import Audit
 from scheduler_core.backends.base import CopyError, ModelRunner
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.config import FIXED_FIELDS, EngineConfig
 from scheduler_core.cost_model import machine, tick_seconds
-from scheduler_core.errors import ConfigError, RequestError, TraceError
+from scheduler_core.errors import ConfigError, RequestError, TickscopeError, TraceError
 from scheduler_core.events import (
     BlockEvicted,
     BlockPublished,
@@ -21,15 +22,17 @@ from scheduler_core.events import (
     ConfigChanged,
     Event,
     FaultInjected,
+    FaultSwitchedOn,
+    LawBroken,
     RequestFinished,
     RequestScheduled,
     RequestSkipped,
     TokenSampled,
 )
-from scheduler_core.kv_cache_manager import KVCacheManager
+from scheduler_core.faults import FAULTS, build_parts
+from scheduler_core.laws import BrokenLaw, Law
 from scheduler_core.output import BlockCopy, ModelRunnerOutput, SchedulerOutput
 from scheduler_core.request import FinishReason, Request, RequestSpec, RequestStatus
-from scheduler_core.scheduler import Scheduler
 from scheduler_core.trace import SCHEMA_VERSION, Counts, RequestSnapshot, Snapshot, TickRecord, Trace
 
 MAX_TICKS = 100_000
@@ -39,7 +42,8 @@ Progress = Callable[[int, int, int], None]
 class Engine:
     """One run. `record` is "full", or "summary" for big ones (no snapshots, no batches, tokens without candidates).
 
-    `check` verifies the laws after every tick.
+    `check` verifies the laws after every tick. `faults` names mistakes to build in (see `faults.py`): then a law that
+    breaks is recorded and ends the run.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Engine:
         title: str = "",
         record: str = "full",
         check: bool = True,
+        faults: Sequence[str] = (),
     ) -> None:
         if record not in ("full", "summary"):
             raise ConfigError(f"record is {record!r}; it must be 'full' or 'summary'")
@@ -71,11 +76,16 @@ class Engine:
         self._machine = machine(config.cost)
         self._log: list[Event] = []
         block_bytes = self._backend.kv_bytes_per_token * config.block_size
-        self._kv = KVCacheManager(config, self._backend.weights_digest, self._backend.dtype, self._log)
-        self.scheduler = Scheduler(
+        parts = build_parts(faults)
+        self._kv = parts.kv_cache_manager(config, self._backend.weights_digest, self._backend.dtype, self._log)
+        self.scheduler = parts.scheduler(
             config, self._kv, self._log, block_bytes=block_bytes, eos_token_ids=runner.eos_token_ids
         )
+        self._faults = tuple(faults)
+        self._log += [FaultSwitchedOn(name, FAULTS[name].description) for name in faults]
+        self._has_stopped = False
         self._sent: dict[str, RequestSpec] = {}
+        self._audit = Audit(config.block_size, self._sent)
         self._pending: list[tuple[float, int, RequestSpec]] = []
         self._aborts: list[str] = []
         self._saved: dict[str, Any] = {}
@@ -116,10 +126,12 @@ class Engine:
 
     @property
     def has_work(self) -> bool:
-        return bool(self._pending or self.scheduler.num_alive)
+        return bool(self._pending or self.scheduler.num_alive) and not self._has_stopped
 
     def step(self) -> TickRecord:
         """One tick."""
+        if self._has_stopped:
+            raise TickscopeError("this run has stopped: a deliberate mistake broke a law; start it again")
         self._arrive()
         if not self.scheduler.num_alive:
             return self._idle()
@@ -129,7 +141,7 @@ class Engine:
         result = self._execute(output)
         self.scheduler.update_from_output(output, result)
         if self._check:
-            self.scheduler.check_integrity(output)
+            self._check_laws(output)
         return self._close(
             output, self.now + tick_seconds(output, self._machine, self.config.block_size), result.wall_seconds
         )
@@ -183,6 +195,8 @@ class Engine:
 
     def _idle(self) -> TickRecord:
         """Nothing to compute: the clock jumps to the next arrival."""
+        if self._check:
+            self._check_laws(SchedulerOutput(self.tick))
         end = self._pending[0][0] if self._pending else self.now
         return self._close(SchedulerOutput(self.tick), end, 0.0)
 
@@ -218,9 +232,21 @@ class Engine:
         for request_id in [i for i in self._saved if i not in self._kv.host_blocks]:
             del self._saved[request_id]
 
+    def _check_laws(self, output: SchedulerOutput) -> None:
+        """Raise `BrokenLaw`; in a run with deliberate mistakes record it and stop instead."""
+        try:
+            self.scheduler.check_integrity(output)
+            self._audit.read(self._log, self.config)
+        except BrokenLaw as broken:
+            if not self._faults:
+                raise
+            self._log.append(LawBroken(broken.law, broken.detail))
+            self._has_stopped = True
+
     def _alarm_if_stuck(self, decided: SchedulerOutput) -> None:
         self._empty_ticks = 0 if decided.scheduled else self._empty_ticks + 1
-        assert self._empty_ticks < 2 or not self.scheduler.num_alive, "work exists but nothing was scheduled twice"
+        if self._empty_ticks >= 2 and self.scheduler.num_alive:
+            raise BrokenLaw(Law.PROGRESS, "there is work, but nothing was scheduled in two ticks")
 
     def _close(self, output: SchedulerOutput, end: float, wall_seconds: float) -> TickRecord:
         self._forget_saved()
@@ -318,7 +344,15 @@ def replay_to(trace: Trace, tick: int, runner: ModelRunner) -> Engine:
     """An engine that has lived through the first `tick` ticks of `trace` and can go on differently."""
     if not 0 <= tick <= len(trace.records):
         raise TraceError(f"tick is {tick}; the trace has ticks 0 to {len(trace.records)}")
-    engine = Engine(trace.config, runner, scenario=trace.scenario, title=trace.title)
+    # A run with mistakes goes on where it stopped.
+    engine = Engine(
+        trace.config,
+        runner,
+        scenario=trace.scenario,
+        title=trace.title,
+        check=not trace.faults,
+        faults=trace.faults,
+    )
     for spec in trace.requests:
         engine.add_request(spec)
     for record in trace.records[:tick]:

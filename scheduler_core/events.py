@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from scheduler_core.laws import Law
 from scheduler_core.output import TokenProb
 from scheduler_core.request import FinishReason
 
@@ -208,6 +209,22 @@ class FaultInjected:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class FaultSwitchedOn:
+    """A mistake of the museum is built into this run on purpose; see `faults.py`."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class LawBroken:
+    """A deliberate mistake has broken a law in this tick, and the run stops; `detail` says where."""
+
+    law: Law
+    detail: str
+
+
 Event = (
     RequestArrived
     | RequestRefused
@@ -226,6 +243,8 @@ Event = (
     | RequestFinished
     | ConfigChanged
     | FaultInjected
+    | FaultSwitchedOn
+    | LawBroken
 )
 
 EVENT_TYPES: dict[str, type[Event]] = {cls.__name__: cls for cls in Event.__args__}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from scheduler_core.block_pool import BlockPool
 from scheduler_core.config import EngineConfig
 from scheduler_core.events import BlockEvicted, BlockPublished, BlocksAllocated, BlocksFreed, Event
+from scheduler_core.laws import BrokenLaw, Law
 from scheduler_core.prefix_cache import CacheNamespace, KeyFunction, PrefixCache, block_key
 from scheduler_core.request import Request
 
@@ -25,13 +26,17 @@ class FreeSpace:
 class KVCacheManager:
     """Owns the pool and the cache; every change is told as an event."""
 
+    #: What it is made of.
+    cache_class: type[PrefixCache] = PrefixCache
+    pool_class: type[BlockPool] = BlockPool
+
     def __init__(
         self, config: EngineConfig, weights: str, dtype: str, log: list[Event], key_function: KeyFunction = block_key
     ) -> None:
         self.config = config
         self.block_size = config.block_size
-        self.cache = PrefixCache(key_function)
-        self.pool = BlockPool(config.num_blocks, self.cache)
+        self.cache = self.cache_class(key_function)
+        self.pool = self.pool_class(config.num_blocks, self.cache)
         self.tables: dict[str, list[int]] = {}
         self.num_promised = 0
         self.host_blocks: dict[str, int] = {}
@@ -163,9 +168,12 @@ class KVCacheManager:
     def check_integrity(self) -> None:
         self.pool.check_integrity(self.tables.values())
         self.cache.check_integrity()
-        assert self.num_promised == sum(self._promised.values()), "the promised blocks do not add up"
-        assert self.host_blocks_used == sum(self.host_blocks.values()), "the host blocks do not add up"
-        assert 0 <= self.host_blocks_used <= self.config.num_swap_blocks, "the host pool is overfull"
+        if self.num_promised != sum(self._promised.values()):
+            raise BrokenLaw(Law.ADMISSION, "the promised blocks do not add up")
+        if self.host_blocks_used != sum(self.host_blocks.values()):
+            raise BrokenLaw(Law.HOST, "the host blocks do not add up")
+        if not 0 <= self.host_blocks_used <= self.config.num_swap_blocks:
+            raise BrokenLaw(Law.HOST, f"{self.host_blocks_used} of {self.config.num_swap_blocks} host blocks are used")
 
 
 def _short(key: bytes) -> str:

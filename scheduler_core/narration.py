@@ -15,6 +15,8 @@ from scheduler_core.events import (
     ConfigChanged,
     Event,
     FaultInjected,
+    FaultSwitchedOn,
+    LawBroken,
     PrefixCacheQueried,
     RequestAdmitted,
     RequestArrived,
@@ -100,6 +102,10 @@ def narrate(event: Event, trace: Trace, tick: int) -> Sentence:
             return _changed(event)
         case FaultInjected():
             return _fault(event)
+        case FaultSwitchedOn():
+            return Sentence("A mistake is built into this run.", event.description, "fault")
+        case LawBroken():
+            return Sentence("A law is broken, and the run stops.", f"{event.law.text} But {event.detail}.", "law")
     assert_never(event)
 
 

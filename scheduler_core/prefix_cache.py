@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from scheduler_core.laws import BrokenLaw, Law
+
 
 class CacheNamespace(NamedTuple):
     """What besides the tokens determines KV; requests of different namespaces never share a block."""
@@ -143,12 +145,14 @@ class PrefixCache:
         return None
 
     def check_integrity(self) -> None:
-        """Every entry has blocks, keys that match, and a parent that is present."""
+        """Every entry has blocks, a key that matches, and a parent that is present."""
         for block_id, entry in self._by_block.items():
-            assert block_id in entry.blocks, f"block {block_id} is missing from its entry"
-            assert entry in self._by_key.get(entry.key, ()), f"the entry of block {block_id} is not findable"
+            if block_id not in entry.blocks or entry not in self._by_key.get(entry.key, ()):
+                raise BrokenLaw(Law.CHAIN, f"block {block_id} is published but cannot be found")
             parent_key = entry.parent.key if entry.parent else ROOT
-            expected = self.key_function(parent_key, entry.token_ids, entry.namespace.digest())
-            assert entry.key == expected, f"the key of block {block_id} does not match its tokens"
-            assert entry.parent is None or entry.parent.blocks, f"the parent of block {block_id} is gone"
-        assert sum(len(entries) for entries in self._by_key.values()) == len({id(e) for e in self._by_block.values()})
+            if entry.key != self.key_function(parent_key, entry.token_ids, entry.namespace.digest()):
+                raise BrokenLaw(Law.CHAIN, f"the key of block {block_id} does not match its tokens")
+            if entry.parent is not None and not entry.parent.blocks:
+                raise BrokenLaw(Law.CHAIN, f"the parent of block {block_id} is gone, so nobody can find it any more")
+        if sum(len(entries) for entries in self._by_key.values()) != len({id(e) for e in self._by_block.values()}):
+            raise BrokenLaw(Law.CHAIN, "a content can be found that no block holds")

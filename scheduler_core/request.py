@@ -86,7 +86,8 @@ class Request:
     """The scheduler's state of one request.
 
     `num_computed_tokens` counts tokens whose KV is in the block table or, while preempted by swap, on the host;
-    `max_computed_tokens` is the furthest it ever got, so that recomputation is not taken for progress.
+    `max_computed_tokens` is the furthest it ever got, so that recomputation is not taken for progress;
+    `lost_ticks` counts the ticks spent on recomputation alone, as `waited_ticks` those spent in the queue.
     """
 
     spec: RequestSpec
@@ -104,6 +105,7 @@ class Request:
     hit_blocks: int = 0
     slice_used: int = 0
     waited_ticks: int = 0
+    lost_ticks: int = 0
     waiting_since: int = 0
     num_saved_tokens: int = 0
     block_keys: list[bytes] = field(default_factory=list)
@@ -141,6 +143,11 @@ class Request:
     @property
     def is_decoding(self) -> bool:
         return self.num_tokens_left == 1 and self.num_output_tokens > 0
+
+    @property
+    def idle_ticks(self) -> int:
+        """Ticks without getting ahead, of those that are over: by them it ages."""
+        return self.waited_ticks + self.lost_ticks
 
     @property
     def work_left(self) -> int:

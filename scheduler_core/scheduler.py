@@ -27,6 +27,7 @@ from scheduler_core.events import (
     TokenSampled,
 )
 from scheduler_core.kv_cache_manager import KVCacheManager
+from scheduler_core.laws import BrokenLaw, Law
 from scheduler_core.output import BlockCopy, ModelRunnerOutput, SampledToken, ScheduledRequest, SchedulerOutput
 from scheduler_core.policy import make_policy
 from scheduler_core.preemption import fewest
@@ -193,7 +194,7 @@ class Scheduler:
         """(Effective class, queue number): smaller goes first, everywhere."""
         if request.status is RequestStatus.RUNNING:
             request_class = self.policy.request_class(request)
-            return lifted_class(request_class, request.waited_ticks, self.config.aging), request.queue_number
+            return lifted_class(request_class, request.idle_ticks, self.config.aging), request.queue_number
         return self.waiting.key(request)
 
     def _worst_first(self, requests: Iterable[Request]) -> list[Request]:
@@ -242,7 +243,8 @@ class Scheduler:
 
     def _put_in_batch(self, now: Pass, request: Request, count: int) -> None:
         start = request.num_computed_tokens
-        assert self.kv.is_writable(request, start, start + count), f"{request.id} would write to a shared block"
+        if not self.kv.is_writable(request, start, start + count):
+            raise BrokenLaw(Law.WRITES, f"{request.id} would write to a shared block")
         now.items[request.id] = count
         now.chunker.take(count)
 
@@ -294,14 +296,18 @@ class Scheduler:
         space = self.kv.space(hits)
         for other in leaving:
             self.kv.leave(space, other)
-        first_only = self.config.admission == "first_chunk"
-        needed = self.kv.blocks_for(computed + chunk if first_only else request.num_tokens) - len(hits)
+        needed = self._blocks_to_enter(request, computed + chunk) - len(hits)
         promised = space.promised if self.config.admission in ("whole_minus_promised", "when_empty") else 0
         watermark = self.config.watermark if running else 0
         if needed <= space.free - reserved - promised - watermark:
             return None
         numbers = (("blocks_needed", needed), ("blocks_free", space.free - reserved))
         return Obstacle(SkipReason.MEMORY, (*numbers, ("blocks_promised", promised), ("watermark", watermark)))
+
+    def _blocks_to_enter(self, request: Request, end_of_chunk: int) -> int:
+        """Blocks for which admission wants to see room: the whole sequence, or as far as the first chunk goes."""
+        first_only = self.config.admission == "first_chunk"
+        return self.kv.blocks_for(end_of_chunk if first_only else request.num_tokens)
 
     def _let_leave(
         self, now: Pass, request: Request, hits: Sequence[int], reserved: int, obstacle: Obstacle
@@ -429,7 +435,7 @@ class Scheduler:
         if reason is PreemptReason.SLICE:
             victim.level = self.policy.level_after_expiry(victim)
             victim.queue_number = self._next_number()
-            victim.waited_ticks = 0
+            victim.waited_ticks = victim.lost_ticks = 0
         if reason is PreemptReason.MEMORY:
             now.memory_victims.append(victim)
         now.left.append(victim)
@@ -437,7 +443,7 @@ class Scheduler:
     def _key_in_queue(self, request: Request) -> Key:
         """The key with which a request that left in this pass will stand in the queue."""
         request_class = self.policy.request_class(request)
-        return lifted_class(request_class, request.waited_ticks, self.config.aging), request.queue_number
+        return lifted_class(request_class, request.idle_ticks, self.config.aging), request.queue_number
 
     def _requeue(self, now: Pass) -> None:
         for request in now.left:
@@ -478,6 +484,8 @@ class Scheduler:
         if item.end > request.max_computed_tokens:
             request.max_computed_tokens = item.end
             request.slice_used += 1
+        else:
+            request.lost_ticks += 1
         if item.samples:
             assert token is not None, f"the model drew no token for {request.id}"
             request.token_ids.append(token.token_id)
@@ -545,19 +553,29 @@ class Scheduler:
     def check_integrity(self, output: SchedulerOutput | None = None) -> None:
         """The laws that hold after every tick."""
         self.kv.check_integrity()
-        waiting = {r.id for r in self.waiting}
-        assert len(waiting) == len(self.waiting)
-        assert waiting.isdisjoint(self.running), "a request is in two places"
-        assert waiting | set(self.running) == set(self.requests), "a live request is nowhere"
-        assert set(self.kv.tables) == set(self.running), "a block table belongs to nobody who runs"
-        assert set(self.kv.host_blocks) <= waiting, "a saved copy belongs to nobody who waits"
-        assert len(self.running) <= self.config.max_num_seqs, "more requests run than there are lanes"
+        self._check_places()
+        if len(self.running) > self.config.max_num_seqs:
+            raise BrokenLaw(Law.LANES, f"{len(self.running)} requests run in {self.config.max_num_seqs} lanes")
         for request in self.running.values():
-            assert len(self.kv.tables[request.id]) >= self.kv.blocks_for(request.num_computed_tokens)
+            if len(self.kv.tables[request.id]) < self.kv.blocks_for(request.num_computed_tokens):
+                raise BrokenLaw(Law.BLOCKS, f"{request.id} has computed more tokens than its blocks hold")
         if output is not None:
             self._check_output(output)
 
+    def _check_places(self) -> None:
+        waiting = {r.id for r in self.waiting}
+        if len(waiting) != len(self.waiting) or not waiting.isdisjoint(self.running):
+            raise BrokenLaw(Law.PLACE, "a request is in two places")
+        if waiting | set(self.running) != set(self.requests):
+            raise BrokenLaw(Law.PLACE, "a live request is nowhere")
+        if set(self.kv.tables) != set(self.running):
+            raise BrokenLaw(Law.PLACE, "a block table belongs to nobody who runs")
+        if not set(self.kv.host_blocks) <= waiting:
+            raise BrokenLaw(Law.HOST, "a saved copy belongs to nobody who waits")
+
     def _check_output(self, output: SchedulerOutput) -> None:
-        assert all(item.num_tokens >= 1 for item in output.scheduled), "an item without tokens"
-        if self.config.enable_chunked_prefill:
-            assert output.num_scheduled_tokens <= self.config.max_num_batched_tokens, "the budget is exceeded"
+        if any(item.num_tokens < 1 for item in output.scheduled):
+            raise BrokenLaw(Law.BATCH, "a part of the batch has no token")
+        used, budget = output.num_scheduled_tokens, self.config.max_num_batched_tokens
+        if self.config.enable_chunked_prefill and used > budget:
+            raise BrokenLaw(Law.BATCH, f"{used} tokens were scheduled with a budget of {budget}")

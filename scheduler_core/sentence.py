@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 #: The kinds of sentence, most important first; those from "memory" on are told one by one only in the table of events.
 KINDS = (
+    "law",
     "preempted",
     "refused",
     "finished",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from scheduler_core import codec
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import TraceError
-from scheduler_core.events import ConfigChanged, Event
+from scheduler_core.events import ConfigChanged, Event, FaultSwitchedOn
 from scheduler_core.output import SchedulerOutput
 from scheduler_core.request import FinishReason, RequestSpec, RequestStatus
 from scheduler_core.trace_check import check_consistent
@@ -146,6 +146,12 @@ class Trace:
             if spec.id == request_id:
                 return spec
         raise KeyError(request_id)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The mistakes built into this run on purpose, by name."""
+        first = self.records[0].events if self.records else ()
+        return tuple(event.name for event in first if isinstance(event, FaultSwitchedOn))
 
     def config_at(self, tick: int) -> EngineConfig:
         """The configuration in force during `tick`, after the changes made until then."""

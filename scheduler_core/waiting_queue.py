@@ -12,9 +12,9 @@ from scheduler_core.request import Request
 Key = tuple[int, int]
 
 
-def lifted_class(request_class: int, waited_ticks: int, aging: int) -> int:
-    """The effective class: one better for every `aging` ticks waited; 0 is the best there is."""
-    return max(0, request_class - waited_ticks // aging) if aging else request_class
+def lifted_class(request_class: int, idle_ticks: int, aging: int) -> int:
+    """The effective class: one better for every `aging` ticks without getting ahead; 0 is the best there is."""
+    return max(0, request_class - idle_ticks // aging) if aging else request_class
 
 
 class WaitingQueue:
@@ -81,12 +81,12 @@ class WaitingQueue:
 
     def _insert(self, request: Request, tick: int) -> None:
         number = request.queue_number
-        waited = self.waited(request, tick)
-        key = (lifted_class(self._policy.request_class(request), waited, self._aging), number)
+        idle = self.waited(request, tick) + request.lost_ticks
+        key = (lifted_class(self._policy.request_class(request), idle, self._aging), number)
         self._keys[number] = key
         insort(self._sorted, key)
         if self._aging and key[0] > 0:
-            due = tick + self._aging - waited % self._aging
+            due = tick + self._aging - idle % self._aging
             if self._due.get(number) != due:
                 self._due[number] = due
                 heapq.heappush(self._promotions, (due, number))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from scheduler_core.events import RequestSkipped, SkipReason
+from scheduler_core.events import RequestPreempted, RequestSkipped, SkipReason
 from scheduler_core.request import FinishReason
 from scheduler_core.trace import Trace
 from tests.helpers import (
@@ -86,6 +88,37 @@ def test_a_victim_keeps_its_place_so_that_nobody_is_preempted_again_and_again(mo
     for tick, name in admissions(trace):
         waiting = trace.records[tick].snapshot.waiting
         assert all(key(trace, tick, other) > key(trace, tick, name) for other in waiting), "the best enters"
+
+
+@pytest.mark.parametrize("priority", [5, 50, 500])
+def test_requests_that_age_do_not_take_the_lane_from_each_other_before_they_get_ahead(priority: int) -> None:
+    """Case 59: what was lost is computed again before anything new, and that time ages a request as waiting does."""
+    specs = [create_request(name, 20, max_tokens=2, priority=priority) for name in "ab"]
+    knobs = {"policy": "priority", "aging": 1, "preemption_mode": "recompute", "max_num_seqs": 1, "chunk_size": 3}
+    trace = run(create_engine(enable_prefix_caching=False, **knobs), *specs)
+    ahead = dict.fromkeys("ab", 0)
+    for record in trace.records:
+        for event in record.events:
+            if isinstance(event, RequestPreempted):
+                assert ahead[event.request_id] > 0
+                ahead[event.request_id] = 0
+        for item in record.output.scheduled:
+            ahead[item.request_id] += item.num_tokens - item.recomputed_tokens
+    assert len(trace.records) <= 3 * (2 * 8), "alone each takes eight ticks"
+
+
+@pytest.mark.parametrize("aging", [1, 2])
+@pytest.mark.parametrize("priority", [5, 50, 500])
+def test_victims_of_memory_that_age_do_not_go_round_in_circles(priority: int, aging: int) -> None:
+    """Case 59: three prompts of seven blocks in a memory of eight, let in by their first chunk."""
+    specs = [create_request(name, 14, max_tokens=3, priority=priority) for name in "abc"]
+    knobs = {"policy": "priority", "admission": "first_chunk", "chunk_size": 1, "block_size": 2, "num_blocks": 8}
+    engine = create_engine(aging=aging, preemption_mode="recompute", enable_prefix_caching=False, **knobs)
+    trace = run(engine, *specs)
+    new = [r.tick for r in trace.records if any(i.recomputed_tokens < i.num_tokens for i in r.output.scheduled)]
+    longest = max(after - before for before, after in pairwise(new))
+    assert longest <= 3 * 16, "each is set back once by each other, and computes its 16 tokens again"
+    assert set(finish_reasons(trace).values()) == {FinishReason.LENGTH}
 
 
 @pytest.mark.parametrize(("aging", "bound"), [(0, None), (5, 11), (3, 7)])

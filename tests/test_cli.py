@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_core.faults import FAULT_FOLDER, FAULTS
 from scheduler_core.workload import list_scenarios
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,6 +91,15 @@ def test_replay_prints_the_totals_of_the_run(tmp_path: Path) -> None:
     again = figures("replay", tmp_path / "run.json.gz")
     assert again["totals"] == first["totals"]
     assert again["requests"] == first["requests"]
+
+
+def test_a_mistake_can_be_built_in_and_the_law_that_broke_is_told() -> None:
+    done = tickscope("run", FAULT_FOLDER / "compare_no_tokens.toml", "--fault", "compare_no_tokens")
+    assert done.returncode == 0
+    told = " ".join(done.stdout.split())
+    assert "tick 13: A law is broken, and the run stops. A request is only given blocks that hold its own" in told
+    listed = tickscope("faults").stdout
+    assert all(name in listed for name in FAULTS)
 
 
 def test_scenarios_lists_every_scenario() -> None:

@@ -19,6 +19,8 @@ from scheduler_core.events import (
     ConfigChanged,
     Event,
     FaultInjected,
+    FaultSwitchedOn,
+    LawBroken,
     PreemptReason,
     PrefixCacheQueried,
     RequestAdmitted,
@@ -33,6 +35,7 @@ from scheduler_core.events import (
     SliceExpired,
     TokenSampled,
 )
+from scheduler_core.laws import Law
 from scheduler_core.narration import Sentence, narrate, narrate_tick
 from scheduler_core.output import TokenProb
 from scheduler_core.request import FinishReason, RequestStatus
@@ -175,6 +178,14 @@ EXAMPLES: list[tuple[Event, str]] = [
     (
         FaultInjected("copy_out", "R3", "no space; its KV will be computed again"),
         "Copy_out failed for R3. No space; its KV will be computed again.",
+    ),
+    (
+        FaultSwitchedOn("compare_no_tokens", "Nobody compares tokens."),
+        "A mistake is built into this run. Nobody compares tokens.",
+    ),
+    (
+        LawBroken(Law.COMPUTED, "block 3 of R1 is empty"),
+        "A law is broken, and the run stops. A block that can be found has been computed. But block 3 of R1 is empty.",
     ),
 ]
 
@@ -421,4 +432,4 @@ def test_every_preemption_finish_and_hit_is_told_in_its_tick(seed: int):
 
 def test_the_random_runs_tell_of_every_kind():
     kinds = {sentence.kind for seed in SEEDS for _, _, sentence in sentences_of(seed)}
-    assert kinds >= set(KINDS[: KINDS.index("memory")]) - {"config", "refused", "fault"}
+    assert kinds >= set(KINDS[: KINDS.index("memory")]) - {"law", "config", "refused", "fault"}

@@ -16,6 +16,7 @@ from scheduler_core.events import (
     ConfigChanged,
     Event,
     FaultInjected,
+    LawBroken,
     PreemptReason,
     PrefixCacheQueried,
     RequestAdmitted,
@@ -336,6 +337,8 @@ def _mark(event: Event) -> tuple[int, str, int] | None:
             return 7, "", len(event.changes)
         case FaultInjected():
             return 8, event.request_id, 0
+        case LawBroken():
+            return 8, "", 0
         case SliceExpired():
             return 9, event.request_id, event.quantum
         case BlockEvicted():
