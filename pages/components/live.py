@@ -59,9 +59,14 @@ class LiveVisit:
 
     run: LiveRun | None = None
     key: str = ""
-    started_with: EngineConfig | None = None
     config: EngineConfig | None = None
     finished: dict[str, Trace] = field(default_factory=dict)
+    is_new: bool = False
+
+    def has_just_begun(self) -> bool:
+        """Whether this is the first look at a run that was started; true once."""
+        was_new, self.is_new = self.is_new, False
+        return was_new
 
     def belongs_to(self, chosen: Workload) -> bool:
         return self.run is not None and self.key == live_key(chosen)
@@ -87,7 +92,7 @@ def start(visit: LiveVisit, chosen: Workload, config: EngineConfig) -> None:
     """Run the workload from tick 0; a run in progress is given up."""
     visit.cancel()
     visit.run = _worker().start(_factory(chosen, config, _weights()), limits().max_ticks)
-    visit.key, visit.started_with, visit.config = live_key(chosen), config, config
+    visit.key, visit.config, visit.is_new = live_key(chosen), config, True
 
 
 def _factory(chosen: Workload, config: EngineConfig, weights: SharedWeights) -> Factory:

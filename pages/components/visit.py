@@ -35,9 +35,10 @@ def enter(fresh: bool) -> PlayState:
     return state
 
 
-def seek(state: PlayState) -> None:
+def seek(state: PlayState, *, play: bool = False) -> None:
     """Ask the stage to go to the state's tick and selection, once; call it before the stage is drawn."""
     st.session_state["cmd_id"] = command() + 1
+    st.session_state["cmd_play"] = play
     # What the stage said before is out of date; without this it would be taken for an answer.
     view = {"tick": state.tick, "selected": state.selected or None, "playing": False}
     st.session_state[STAGE] = {"view": view}
@@ -46,6 +47,11 @@ def seek(state: PlayState) -> None:
 def command() -> int:
     """The number of the latest command to the stage; it only grows."""
     return int(st.session_state.get("cmd_id", 0))
+
+
+def wants_play() -> bool:
+    """Whether the latest command to the stage is to play on from where it goes."""
+    return bool(st.session_state.get("cmd_play"))
 
 
 def link_messages() -> Sequence[str]:

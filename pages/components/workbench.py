@@ -21,7 +21,16 @@ from pages.components.settings import SettingsError, limits
 from pages.components.shown import Shown, difference, shown
 from pages.components.sparkline import sparkline
 from pages.components.sweep import is_costly, sweep
-from pages.components.visit import STAGE, command, enter, forget_link_messages, link_messages, seek, write_address
+from pages.components.visit import (
+    STAGE,
+    command,
+    enter,
+    forget_link_messages,
+    link_messages,
+    seek,
+    wants_play,
+    write_address,
+)
 
 PATH = "/playground"
 
@@ -37,6 +46,9 @@ def workbench(fresh: bool) -> None:
     base = base_config(state)
     now = shown(state)
     _clamp(state, now)
+    if now.backend == "live" and live_visit().has_just_begun():
+        state.tick, state.selected = 0, ""
+        seek(state, play=True)
     header(
         state,
         now.made_by,
@@ -129,6 +141,7 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
         tick=state.tick,
         cmd_id=command(),
         selected=state.selected or None,
+        play=wants_play(),
         computing=computing and now.backend == "live",
         status=now.backend,
         clock="measured" if trace.backend.kind == "model" else "virtual",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
@@ -47,3 +48,8 @@ def test_neither_page_imports_the_model_s_libraries():
     done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+def test_what_was_imported_is_out_of_the_collector_s_rounds():
+    open_home()
+    assert gc.get_freeze_count() > 100_000
