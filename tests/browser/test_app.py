@@ -350,6 +350,18 @@ def test_axe_finds_nothing_in_any_panel(scheme: str, open_context: Visitors, app
     assert violations(page) == [], "dialog"
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_any_message(scheme: str, open_context: Visitors, app_url: str) -> None:
+    page = open_context(color_scheme=scheme).new_page()
+    visit(page, f"{app_url}/playground?quantum=x&scenario=first_steps&tick=99999")
+    budget = page.get_by_role("spinbutton", name="Budget")
+    budget.fill("1")
+    budget.press("Enter")
+    settle(page)
+    expect(page.get_by_text("These settings cannot run")).to_be_visible()
+    assert violations(page) == []
+
+
 def violations(page: Page) -> list[str]:
     found = Axe().run(page).response["violations"]
     return [
