@@ -10,6 +10,7 @@ from scheduler_core.instant import budget_left, longest
 from scheduler_core.lookup import request_before, request_in
 from scheduler_core.reasons import memory_left, skip_cause
 from scheduler_core.remedies import budget_remedy, remedy
+from scheduler_core.request import RequestStatus
 from scheduler_core.skip import Skip, cached_blocks, skips
 from scheduler_core.trace import Trace
 from scheduler_core.words import are, count, names, ordinal
@@ -153,7 +154,8 @@ def _slices(skip: Skip) -> tuple[Check, ...]:
     if quantum is None or not could_help or not skip.instant.running:
         return ()
     used = {i: request_before(skip.trace, skip.tick, i) for i in skip.instant.running}
-    over = [i for i, state in used.items() if state is not None and state.slice_used >= quantum]
+    ran = [state for state in used.values() if state is not None and state.status is RequestStatus.RUNNING]
+    over = [state.id for state in ran if state.slice_used >= quantum]
     if not over:
         return (Check(None, "No running request has used up its slice, so nobody has to leave for it."),)
     whose = f"The {'slice' if len(over) == 1 else 'slices'} of {names(over)} {are(len(over))} over"

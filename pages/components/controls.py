@@ -42,7 +42,7 @@ FOLDED = (
 )
 
 #: Pixels of a widget beside the name of its setting.
-WIDGET = 109
+WIDGET = 103
 
 Position = int | str
 

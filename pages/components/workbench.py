@@ -31,6 +31,7 @@ from pages.components.visit import (
     wants_play,
     write_address,
 )
+from scheduler_core.words import number
 
 PATH = "/playground"
 
@@ -179,4 +180,6 @@ def _curves(now: Shown, dials: tuple[Dial, Dial]) -> None:
         values = sweep(now.chosen, now.config, now.backend, dial.changes(), measure)
         if values:
             with dial.place:
-                sparkline(values, dial.at, caption=words, value=f"{values[dial.at]:g} s", key=f"curve_{dial.field}")
+                sparkline(
+                    values, dial.at, caption=words, value=f"{number(values[dial.at])} s", key=f"curve_{dial.field}"
+                )
