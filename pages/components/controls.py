@@ -15,6 +15,7 @@ from pages.components.fields import (
     OFF,
     PAGE_BOUNDS,
     PRESET_LABELS,
+    PRESET_NOTES,
 )
 from pages.components.play_state import PlayState
 from scheduler_core.config import CHOICES, FLAGS, EngineConfig
@@ -42,7 +43,7 @@ FOLDED = (
 )
 
 #: Pixels of a widget beside the name of its setting.
-WIDGET = 103
+WIDGET = 107
 
 Position = int | str
 
@@ -201,6 +202,8 @@ class _Panel:
             help="A whole scheduler at once: order, admission, slices and preemption. Memory, lanes and budget stay.",
             filter_mode=None,
         )
+        if note := PRESET_NOTES.get(self._state.preset):
+            st.caption(note)
 
     def reset(self) -> None:
         self._state.preset = ""

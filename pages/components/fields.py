@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pages.components.plain import cut
-from scheduler_core.config import BOUNDS, CHOICES, FIELD_NAMES, FLAGS, PRESETS, EngineConfig
+from scheduler_core.config import BOUNDS, CHOICES, FIELD_NAMES, FLAGS, EngineConfig
 from scheduler_core.cost_model import machine
 from scheduler_core.errors import ConfigError
 
@@ -24,12 +24,6 @@ PAGE_BOUNDS: dict[str, tuple[int, int]] = BOUNDS | {
     "watermark": (0, 1023),
     "seed": (0, 2**31 - 1),
 }
-
-#: Settings that a machine has rather than a scheduler: a preset leaves them as the scenario sets them.
-MACHINE_FIELDS = frozenset(
-    {"block_size", "num_blocks", "max_num_batched_tokens", "max_num_seqs", "max_model_len", "num_swap_blocks"}
-    | {"seed", "cost"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +63,11 @@ FIELDS: dict[str, Field] = {
 }
 
 CHOICE_LABELS: dict[str, str] = {
-    "fcfs": "first come",
-    "priority": "by class",
-    "mlfq": "feedback",
-    "shortest": "shortest left",
-    "longest_prefix": "longest hit",
+    "fcfs": "FCFS",
+    "priority": "priority",
+    "mlfq": "MLFQ",
+    "shortest": "shortest",
+    "longest_prefix": "prefix hit",
     "swap": "save KV",
     "recompute": "recompute",
     "decode_first": "decodes first",
@@ -93,6 +87,12 @@ PRESET_LABELS: dict[str, str] = {
     "sarathi": "Sarathi",
     "static_batching": "static batching",
     "no_cache": "no cache",
+}
+
+#: What a preset promises, for people.
+PRESET_NOTES: dict[str, str] = {
+    "vllm": "decides as vLLM 0.33 does, checked on recorded runs; with one exception: a block that is being computed "
+    "in the same tick is never hit here.",
 }
 
 OFF = "off"
@@ -139,11 +139,7 @@ def value_from_text(field: str, text: str) -> tuple[Any, str]:
 
 def preset_config(preset: str, scenario_config: EngineConfig) -> EngineConfig:
     """The scheduler of a preset on the scenario's machine; "" is the scenario's own."""
-    if not preset:
-        return scenario_config
-    named = EngineConfig.preset(preset)
-    kept = {name: getattr(scenario_config, name) for name in MACHINE_FIELDS - PRESETS[preset].keys()}
-    return named.replace(**kept)
+    return scenario_config.with_preset(preset) if preset else scenario_config
 
 
 assert set(FIELDS) == set(FIELD_NAMES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import threading
 from dataclasses import dataclass, field
 
 import streamlit as st
@@ -23,28 +21,9 @@ from scheduler_core.workload import Draft
 LOOK_EVERY = 0.6
 
 
-class SharedWeights:
-    """The model's weights: one copy a process, brought into memory by whichever run comes first."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loaded: model_store.LoadedModel | None = None
-
-    def get(self, report: Report) -> model_store.LoadedModel:
-        """Load, or wait for another run that loads; raises `ModelError`."""
-        report(0.0, "waiting for the model")
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = model_store.load(progress=report)
-                # A collector that looks at the model's libraries after each run of a page would stop the model.
-                gc.collect()
-                gc.freeze()
-            return self._loaded
-
-
 @st.cache_resource(show_spinner=False)
-def _weights() -> SharedWeights:
-    return SharedWeights()
+def _weights() -> model_store.SharedModel:
+    return model_store.SharedModel()
 
 
 @st.cache_resource(show_spinner=False)
@@ -95,7 +74,7 @@ def start(visit: LiveVisit, chosen: Workload, config: EngineConfig) -> None:
     visit.key, visit.config, visit.is_new = live_key(chosen), config, True
 
 
-def _factory(chosen: Workload, config: EngineConfig, weights: SharedWeights) -> Factory:
+def _factory(chosen: Workload, config: EngineConfig, weights: model_store.SharedModel) -> Factory:
     def make(report: Report) -> tuple[Engine, TransformersRunner]:
         runner = TransformersRunner(weights.get(report))
         engine = Engine(config, runner, scenario=chosen.scenario.name, title=chosen.scenario.title)

@@ -7,6 +7,7 @@ imported by `load` only.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import importlib.util
 import json
@@ -128,6 +129,10 @@ class SharedModel:
         with self._turn:
             if self._loaded is None:
                 self._loaded = load(self._path, progress)
+                # They live as long as the process: a garbage collector that looked at the model's many objects
+                # again and again, as after each run of a page, would stop every tick for it.
+                gc.collect()
+                gc.freeze()
             return self._loaded
 
 
