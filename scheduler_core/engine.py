@@ -30,6 +30,7 @@ from scheduler_core.events import (
     TokenSampled,
 )
 from scheduler_core.faults import FAULTS, build_parts
+from scheduler_core.integrity import check_integrity
 from scheduler_core.laws import BrokenLaw, Law
 from scheduler_core.output import BlockCopy, ModelRunnerOutput, SchedulerOutput
 from scheduler_core.request import FinishReason, Request, RequestSpec, RequestStatus
@@ -81,6 +82,7 @@ class Engine:
         self.scheduler = parts.scheduler(
             config, self._kv, self._log, block_bytes=block_bytes, eos_token_ids=runner.eos_token_ids
         )
+        self._roster = self.scheduler.roster
         self._faults = tuple(faults)
         self._log += [FaultSwitchedOn(name, FAULTS[name].description) for name in faults]
         self._has_stopped = False
@@ -126,14 +128,14 @@ class Engine:
 
     @property
     def has_work(self) -> bool:
-        return bool(self._pending or self.scheduler.num_alive) and not self._has_stopped
+        return bool(self._pending or self._roster.requests) and not self._has_stopped
 
     def step(self) -> TickRecord:
         """One tick."""
         if self._has_stopped:
             raise TickscopeError("this run has stopped: a deliberate mistake broke a law; start it again")
         self._arrive()
-        if not self.scheduler.num_alive:
+        if not self._roster.requests:
             return self._idle()
         decided = self.scheduler.schedule(self.tick)
         self._alarm_if_stuck(decided)
@@ -186,7 +188,7 @@ class Engine:
             self.scheduler.add(heapq.heappop(self._pending)[2], self.tick)
 
     def _abort_now(self, request_id: str) -> None:
-        if request_id in self.scheduler.requests:
+        if request_id in self._roster.requests:
             self.scheduler.abort(request_id, self.tick)
         elif any(spec.id == request_id for _, _, spec in self._pending):
             self._pending = [entry for entry in self._pending if entry[2].id != request_id]
@@ -235,7 +237,7 @@ class Engine:
     def _check_laws(self, output: SchedulerOutput) -> None:
         """Raise `BrokenLaw`; in a run with deliberate mistakes record it and stop instead."""
         try:
-            self.scheduler.check_integrity(output)
+            check_integrity(self._roster, self._kv, output)
             self._audit.read(self._log, self.config)
         except BrokenLaw as broken:
             if not self._faults:
@@ -245,7 +247,7 @@ class Engine:
 
     def _alarm_if_stuck(self, decided: SchedulerOutput) -> None:
         self._empty_ticks = 0 if decided.scheduled else self._empty_ticks + 1
-        if self._empty_ticks >= 2 and self.scheduler.num_alive:
+        if self._empty_ticks >= 2 and self._roster.requests:
             raise BrokenLaw(Law.PROGRESS, "there is work, but nothing was scheduled in two ticks")
 
     def _close(self, output: SchedulerOutput, end: float, wall_seconds: float) -> TickRecord:
@@ -264,28 +266,28 @@ class Engine:
         )
         self._records.append(record)
         self._log.clear()
-        self.scheduler.finished.clear()
+        self._roster.finished.clear()
         self.tick += 1
         self.now = end
         return record
 
     def _counts(self, output: SchedulerOutput) -> Counts:
         return Counts(
-            waiting=len(self.scheduler.waiting),
-            running=len(self.scheduler.running),
+            waiting=len(self._roster.waiting),
+            running=len(self._roster.running),
             used_blocks=self.config.num_blocks - self._kv.pool.num_free,
             cached_blocks=len(self._kv.cache),
             scheduled_tokens=output.num_scheduled_tokens,
         )
 
     def _snapshot(self) -> Snapshot:
-        scheduler, kv = self.scheduler, self._kv
-        requests = itertools.chain(scheduler.requests.values(), scheduler.finished)
+        roster, kv = self._roster, self._kv
+        requests = itertools.chain(roster.requests.values(), roster.finished)
         order = {request_id: number for number, request_id in enumerate(self._sent)}
         return Snapshot(
             tuple(self._request_snapshot(r) for r in sorted(requests, key=lambda r: order[r.id])),
-            tuple(r.id for r in scheduler.waiting),
-            tuple(scheduler.running),
+            tuple(r.id for r in roster.waiting),
+            tuple(roster.running),
             kv.pool.free_blocks(),
             kv.cache.published_blocks(),
             kv.num_promised,
@@ -305,10 +307,10 @@ class Engine:
             request.num_cached_tokens,
             request.max_computed_tokens,
             request.num_preemptions,
-            self.scheduler.key(request)[0] if alive else 0,
+            self._roster.key(request)[0] if alive else 0,
             request.queue_number,
             request.slice_used,
-            self.scheduler.waiting.waited(request, self.tick + 1) if waits else request.waited_ticks,
+            self._roster.waiting.waited(request, self.tick + 1) if waits else request.waited_ticks,
             request.num_saved_tokens,
             tuple(self._kv.tables.get(request.id, ())),
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from scheduler_core.admission import Admission
 from scheduler_core.block_pool import BlockPool
 from scheduler_core.errors import ConfigError
 from scheduler_core.kv_cache_manager import KVCacheManager
@@ -17,7 +18,8 @@ from scheduler_core.laws import Law
 from scheduler_core.output import SampledToken, ScheduledRequest
 from scheduler_core.prefix_cache import CacheEntry, CacheNamespace, KeyFunction, PrefixCache
 from scheduler_core.request import Request
-from scheduler_core.scheduler import Pass, Scheduler
+from scheduler_core.scheduler import Scheduler
+from scheduler_core.scheduling_pass import Pass
 
 T = TypeVar("T")
 
@@ -70,11 +72,11 @@ def _first_token(parent: bytes, token_ids: Sequence[int], namespace: bytes) -> b
     return token_ids[0].to_bytes(4, "little")
 
 
-class LooksAtFirstChunks(Scheduler):
+class LooksAtFirstChunks(Admission):
     """Lets in whoever has room for a first chunk, whatever rule is set."""
 
     def _blocks_to_enter(self, request: Request, end_of_chunk: int) -> int:
-        return self.kv.blocks_for(end_of_chunk)
+        return self._kv.blocks_for(end_of_chunk)
 
 
 class CountsPlainTicks(Scheduler):
@@ -150,7 +152,9 @@ def build_parts(faults: Sequence[str]) -> Parts:
     manager = _mixed(KVCacheManager, [])
     manager.cache_class = _mixed(PrefixCache, chosen)
     manager.pool_class = _mixed(BlockPool, chosen)
-    return Parts(_mixed(Scheduler, chosen), manager)
+    scheduler = _mixed(Scheduler, chosen)
+    scheduler.admission_class = _mixed(Admission, chosen)
+    return Parts(scheduler, manager)
 
 
 def _mixed(base: type[T], parts: Sequence[type[Any]]) -> type[T]:

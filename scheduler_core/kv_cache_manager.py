@@ -83,6 +83,10 @@ class KVCacheManager:
         most = (request.num_tokens - 1) // self.block_size
         return self.cache.lookup(request.block_keys, request.token_ids, self.block_size, namespace, most)
 
+    def num_known(self, request: Request, hits: Sequence[int]) -> int:
+        """Tokens of a request that enters that need not be computed: they are in the `hits`, or saved on the host."""
+        return max(request.num_saved_tokens, len(hits) * self.block_size)
+
     # Tables
 
     def attach(self, request: Request, hits: Sequence[int]) -> None:

@@ -153,3 +153,28 @@ class Request:
     def work_left(self) -> int:
         """Tokens to compute until the last one that max_tokens allows; never grows."""
         return self.max_total_tokens - self.max_computed_tokens
+
+    def begin_with(self, num_known_tokens: int, hit_blocks: int, hit_tokens: int) -> None:
+        """Enter with tokens that need not be computed; only the first entry's hits count as cached."""
+        self.hit_blocks = hit_blocks
+        if not self.admitted_once:
+            self.admitted_once = True
+            self.num_cached_tokens = hit_tokens
+        self.num_computed_tokens = num_known_tokens
+        self.max_computed_tokens = max(self.max_computed_tokens, num_known_tokens)
+
+    def advance_to(self, end: int) -> None:
+        """Take in that all tokens before `end` are computed; a slice is used up by new ones only."""
+        self.num_computed_tokens = end
+        if end > self.max_computed_tokens:
+            self.max_computed_tokens = end
+            self.slice_used += 1
+        else:
+            self.lost_ticks += 1
+
+    def stops_at(self, token_id: int, eos_token_ids: tuple[int, ...]) -> bool:
+        """Whether the newest output token ends the text."""
+        sampling = self.spec.sampling
+        if self.num_output_tokens < sampling.min_tokens:
+            return False
+        return token_id in sampling.stop_token_ids or (not sampling.ignore_eos and token_id in eos_token_ids)

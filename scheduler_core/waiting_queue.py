@@ -33,6 +33,9 @@ class WaitingQueue:
     def __len__(self) -> int:
         return len(self._sorted)
 
+    def __contains__(self, request: Request) -> bool:
+        return request.queue_number in self._requests
+
     def __iter__(self) -> Iterator[Request]:
         """Best first."""
         return (self._requests[number] for _, number in self._sorted)
