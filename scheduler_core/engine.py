@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import heapq
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from scheduler_core.arrivals import Arrivals
 from scheduler_core.audit import Audit
 from scheduler_core.backends.base import CopyError, ModelRunner
 from scheduler_core.backends.replay import ReplayRunner
@@ -15,26 +13,20 @@ from scheduler_core.config import FIXED_FIELDS, EngineConfig
 from scheduler_core.cost_model import machine, tick_seconds
 from scheduler_core.errors import ConfigError, RequestError, TickscopeError, TraceError
 from scheduler_core.events import (
-    BlockEvicted,
-    BlockPublished,
-    BlocksAllocated,
-    BlocksFreed,
     ConfigChanged,
     Event,
     FaultInjected,
     FaultSwitchedOn,
     LawBroken,
     RequestFinished,
-    RequestScheduled,
-    RequestSkipped,
-    TokenSampled,
 )
 from scheduler_core.faults import FAULTS, build_parts
 from scheduler_core.integrity import check_integrity
 from scheduler_core.laws import BrokenLaw, Law
 from scheduler_core.output import BlockCopy, ModelRunnerOutput, SchedulerOutput
-from scheduler_core.request import FinishReason, Request, RequestSpec, RequestStatus
-from scheduler_core.trace import SCHEMA_VERSION, Counts, RequestSnapshot, Snapshot, TickRecord, Trace
+from scheduler_core.recorder import Recorder
+from scheduler_core.request import FinishReason, RequestSpec
+from scheduler_core.trace import SCHEMA_VERSION, TickRecord, Trace
 
 MAX_TICKS = 100_000
 Progress = Callable[[int, int, int], None]
@@ -72,7 +64,6 @@ class Engine:
         self._backend = runner.backend
         self._scenario = scenario
         self._title = title
-        self._record = record
         self._check = check
         self._machine = machine(config.cost)
         self._log: list[Event] = []
@@ -83,16 +74,15 @@ class Engine:
             config, self._kv, self._log, block_bytes=block_bytes, eos_token_ids=runner.eos_token_ids
         )
         self._roster = self.scheduler.roster
+        self._recorder = Recorder(self._roster, self._kv, runner.token_text, full=record == "full")
         self._faults = tuple(faults)
         self._log += [FaultSwitchedOn(name, FAULTS[name].description) for name in faults]
         self._has_stopped = False
         self._sent: dict[str, RequestSpec] = {}
         self._audit = Audit(config.block_size, self._sent)
-        self._pending: list[tuple[float, int, RequestSpec]] = []
+        self._arrivals = Arrivals()
         self._aborts: list[str] = []
         self._saved: dict[str, Any] = {}
-        self._texts: dict[int, str] = {}
-        self._records: list[TickRecord] = []
         self._empty_ticks = 0
         runner.allocate(config.num_blocks, config.block_size)
 
@@ -103,8 +93,8 @@ class Engine:
         if spec.id in self._sent:
             raise RequestError(f"there is a request {spec.id!r} already; give the new one another id")
         self._sent[spec.id] = spec
-        heapq.heappush(self._pending, (spec.arrival_time, len(self._sent), spec))
-        self._learn_texts(spec.prompt_token_ids)
+        self._arrivals.send(spec)
+        self._recorder.meet(spec)
 
     def abort(self, request_id: str) -> None:
         """End a request at the start of the next tick; nothing happens if it has finished already."""
@@ -128,7 +118,7 @@ class Engine:
 
     @property
     def has_work(self) -> bool:
-        return bool(self._pending or self._roster.requests) and not self._has_stopped
+        return bool(self._arrivals or self._roster.requests) and not self._has_stopped
 
     def step(self) -> TickRecord:
         """One tick."""
@@ -169,14 +159,13 @@ class Engine:
             self._first_config,
             self._backend,
             tuple(self._sent.values()),
-            dict(self._texts),
-            tuple(self._records),
+            dict(self._recorder.token_texts),
+            tuple(self._recorder.records),
         )
 
     def replace_last_record(self, record: TickRecord) -> None:
         """Keep `record` for the last tick: the same decisions, with the times and tokens first measured."""
-        assert record.tick == self._records[-1].tick
-        self._records[-1] = record
+        self._recorder.replace_last(record)
 
     # The steps of a tick
 
@@ -184,23 +173,21 @@ class Engine:
         for request_id in self._aborts:
             self._abort_now(request_id)
         self._aborts.clear()
-        while self._pending and self._pending[0][0] <= self.now:
-            self.scheduler.add(heapq.heappop(self._pending)[2], self.tick)
+        for spec in self._arrivals.due(self.now):
+            self.scheduler.add(spec, self.tick)
 
     def _abort_now(self, request_id: str) -> None:
         if request_id in self._roster.requests:
             self.scheduler.abort(request_id, self.tick)
-        elif any(spec.id == request_id for _, _, spec in self._pending):
-            self._pending = [entry for entry in self._pending if entry[2].id != request_id]
-            heapq.heapify(self._pending)
+        elif self._arrivals.withdraw(request_id):
             self._log.append(RequestFinished(request_id, FinishReason.ABORT, "aborted before it arrived"))
 
     def _idle(self) -> TickRecord:
         """Nothing to compute: the clock jumps to the next arrival."""
         if self._check:
             self._check_laws(SchedulerOutput(self.tick))
-        end = self._pending[0][0] if self._pending else self.now
-        return self._close(SchedulerOutput(self.tick), end, 0.0)
+        next_time = self._arrivals.next_time
+        return self._close(SchedulerOutput(self.tick), self.now if next_time is None else next_time, 0.0)
 
     def _copy(self, output: SchedulerOutput) -> SchedulerOutput:
         """Make the copies that the batch needs: out first, while the blocks still hold what is to be saved."""
@@ -252,79 +239,12 @@ class Engine:
 
     def _close(self, output: SchedulerOutput, end: float, wall_seconds: float) -> TickRecord:
         self._forget_saved()
-        self._learn_texts(tuple(event.token_id for event in self._log if isinstance(event, TokenSampled)))
-        full = self._record == "full"
-        record = TickRecord(
-            self.tick,
-            self.now,
-            end,
-            wall_seconds,
-            output if full else SchedulerOutput(self.tick),
-            tuple(self._log) if full else _summary_events(self._log),
-            self._counts(output),
-            self._snapshot() if full else None,
-        )
-        self._records.append(record)
+        record = self._recorder.record(output, self._log, self.now, end, wall_seconds)
         self._log.clear()
         self._roster.finished.clear()
         self.tick += 1
         self.now = end
         return record
-
-    def _counts(self, output: SchedulerOutput) -> Counts:
-        return Counts(
-            waiting=len(self._roster.waiting),
-            running=len(self._roster.running),
-            used_blocks=self.config.num_blocks - self._kv.pool.num_free,
-            cached_blocks=len(self._kv.cache),
-            scheduled_tokens=output.num_scheduled_tokens,
-        )
-
-    def _snapshot(self) -> Snapshot:
-        roster, kv = self._roster, self._kv
-        requests = itertools.chain(roster.requests.values(), roster.finished)
-        order = {request_id: number for number, request_id in enumerate(self._sent)}
-        return Snapshot(
-            tuple(self._request_snapshot(r) for r in sorted(requests, key=lambda r: order[r.id])),
-            tuple(r.id for r in roster.waiting),
-            tuple(roster.running),
-            kv.pool.free_blocks(),
-            kv.cache.published_blocks(),
-            kv.num_promised,
-            kv.host_blocks_used,
-        )
-
-    def _request_snapshot(self, request: Request) -> RequestSnapshot:
-        alive = request.status is not RequestStatus.FINISHED
-        waits = alive and request.status is not RequestStatus.RUNNING
-        return RequestSnapshot(
-            request.id,
-            request.status,
-            request.finish_reason,
-            request.num_prompt_tokens,
-            request.num_tokens,
-            request.num_computed_tokens,
-            request.num_cached_tokens,
-            request.max_computed_tokens,
-            request.num_preemptions,
-            self._roster.key(request)[0] if alive else 0,
-            request.queue_number,
-            request.slice_used,
-            self._roster.waiting.waited(request, self.tick + 1) if waits else request.waited_ticks,
-            request.num_saved_tokens,
-            tuple(self._kv.tables.get(request.id, ())),
-        )
-
-    def _learn_texts(self, token_ids: tuple[int, ...]) -> None:
-        for token_id in token_ids:
-            if token_id not in self._texts:
-                self._texts[token_id] = self._runner.token_text(token_id)
-
-
-def _summary_events(log: list[Event]) -> tuple[Event, ...]:
-    left_out = (RequestScheduled, RequestSkipped, BlocksAllocated, BlockPublished, BlockEvicted, BlocksFreed)
-    kept = (event for event in log if not isinstance(event, left_out))
-    return tuple(dataclasses.replace(e, top=()) if isinstance(e, TokenSampled) else e for e in kept)
 
 
 def _text(value: object) -> str:
