@@ -12,7 +12,7 @@ run: $(VENV)/.app
 	$(BIN)/streamlit run app.py --server.address 127.0.0.1 --server.port $(PORT)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -rs
+	$(BIN)/python -m pytest -q -rs --durations=15
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -40,13 +40,6 @@ SCHEDULES: dict[str, dict[str, Any]] = {
         "preemption_mode": "recompute",
         "max_num_seqs": 1,
     },
-    "one lane, quantum 1, swap": {
-        "chunk_size": 32,
-        "quantum": 1,
-        "enable_prefix_caching": True,
-        "preemption_mode": "swap",
-        "max_num_seqs": 1,
-    },
 }
 
 

@@ -65,18 +65,6 @@ def logits_after(loaded: LoadedModel, tokens: list[int]) -> Any:
 
 
 @pytest.mark.model
-def test_outputs_equal_generate_one_by_one_for_every_chunk_size(model: LoadedModel) -> None:
-    runner = TransformersRunner(model)
-    specs = make_specs(runner, QUESTIONS[:5], max_tokens=24)
-    expected = {spec.id: generate(model, spec.prompt_token_ids, 24) for spec in specs}
-    for chunk in (1, 7, 32, None):
-        budget = {"max_num_batched_tokens": 512, "chunk_size": chunk, "enable_chunked_prefill": chunk is not None}
-        got = outputs(run(runner, specs, block_size=16, num_blocks=64, **budget))
-        for spec in specs:
-            assert_same_tokens(model, spec.prompt_token_ids, got[spec.id], expected[spec.id])
-
-
-@pytest.mark.model
 def test_eight_chats_together_say_the_same_as_one_by_one_and_both_times_are_printed(
     model: LoadedModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
