@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scheduler_core.backends import model_store
+from tests.figures import TOLD
 
 # Before any test imports torch, as the model store does it.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -27,6 +28,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome = "failed"
         report.longrepr = f"skipped where nothing may be skipped: {report.longrepr}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if TOLD:
+        terminalreporter.section("measured")
+        for text in TOLD:
+            terminalreporter.write_line(text)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scheduler_core.backends.model_store import LoadedModel
+from tests.figures import tell
 
 #: Rounding may turn the order of two candidates whose logits are closer than this.
 TIE = 1e-3
@@ -40,5 +41,7 @@ def assert_same_tokens(loaded: LoadedModel, prompt: Sequence[int], got: Sequence
     pairs = enumerate(zip(got, expected, strict=False))
     first = next((i for i, (one, other) in pairs if one != other), min(len(got), len(expected)))
     margin = top_two_margin(loaded, [*prompt, *expected[:first]])
-    print(f"output token {first} differs at a top-two logit margin of {margin:.2e}")
-    assert margin < TIE, f"output token {first}: got {list(got)[first:][:3]}, expected {list(expected)[first:][:3]}"
+    assert margin < TIE, (
+        f"margin {margin:.2e} at output token {first}: got {list(got)[first:][:3]}, expected {list(expected)[first:][:3]}"
+    )
+    tell(f"a tie: output token {first} differs at a top-two logit margin of {margin:.2e}")

@@ -23,6 +23,7 @@ from scheduler_core.output import ScheduledRequest, SchedulerOutput
 from scheduler_core.request import RequestSpec, SamplingParams
 from scheduler_core.trace import Trace
 from tests.backends.tiny import tiny_model
+from tests.figures import tell
 from tests.generated import assert_same_tokens, generate, top_two_margin
 from tests.helpers import events, outputs
 
@@ -65,9 +66,7 @@ def logits_after(loaded: LoadedModel, tokens: list[int]) -> Any:
 
 
 @pytest.mark.model
-def test_eight_chats_together_say_the_same_as_one_by_one_and_both_times_are_printed(
-    model: LoadedModel, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_eight_chats_together_say_the_same_as_one_by_one_and_both_times_are_printed(model: LoadedModel) -> None:
     runner = TransformersRunner(model)
     specs = make_specs(runner, QUESTIONS, max_tokens=48)
     begin = time.perf_counter()
@@ -76,10 +75,7 @@ def test_eight_chats_together_say_the_same_as_one_by_one_and_both_times_are_prin
     begin = time.perf_counter()
     got = outputs(run(runner, specs, block_size=16, num_blocks=64, max_num_batched_tokens=512, chunk_size=None))
     together = time.perf_counter() - begin
-    with capsys.disabled():
-        print(
-            f"\neight chats: {alone:.1f} s one by one, {together:.1f} s together, {alone / together:.1f} times as fast"
-        )
+    tell(f"eight chats: {alone:.1f} s one by one, {together:.1f} s together, {alone / together:.1f} times as fast")
     for spec in specs:
         assert_same_tokens(model, spec.prompt_token_ids, got[spec.id], expected[spec.id])
 

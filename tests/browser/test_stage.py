@@ -21,6 +21,7 @@ from scheduler_core.request import RequestStatus
 from scheduler_core.trace import Trace
 from scheduler_core.workload import load_scenario
 from tests.browser.conftest import Watch, settle
+from tests.figures import tell
 
 pytestmark = pytest.mark.browser
 
@@ -215,16 +216,18 @@ def test_it_plays_smoothly_in_the_same_node_and_never_blank(play: Page) -> None:
     frame_gaps, ticks = gaps(seen["frames"]), seen["ticks"]
     rate = 1000 * (len(ticks) - 1) / (ticks[-1] - ticks[0])
     p95 = percentile(frame_gaps, 0.95)
-    print(
+    same_node = script(play, "stage.root === window.before && stage.root.isConnected")
+    tell(
         f"stage at 8x: {rate:.1f} ticks/s, {1000 * len(frame_gaps) / sum(frame_gaps):.0f} frames/s, frame gap median "
         f"{percentile(frame_gaps, 0.5):.0f} ms, 95th percentile {p95:.0f} ms, longest {max(frame_gaps):.0f} ms, "
-        f"tick gap 95th percentile {percentile(gaps(ticks), 0.95):.0f} ms"
+        f"tick gap 95th percentile {percentile(gaps(ticks), 0.95):.0f} ms, blank frames {seen['blanks']}, "
+        f"remounts {0 if same_node else 'seen'}"
     )
     settle(play)
     assert rate >= 10
     assert p95 <= 150
     assert seen["blanks"] == 0
-    assert script(play, "stage.root === window.before && stage.root.isConnected")
+    assert same_node
     assert play.locator(".stage").count() == 1
 
 
@@ -240,7 +243,7 @@ def test_pause_answers_at_once_and_play_goes_on_from_there(play: Page) -> None:
           requestAnimationFrame(() => done([performance.now() - begin, stage.root.dataset.playing]));
         })""",
     )
-    print(f"pause answered after {took[0]:.0f} ms")
+    tell(f"stage: pause answered after {took[0]:.0f} ms")
     assert took[0] <= 250
     assert took[1] == "false"
     stopped = tick(play)
