@@ -41,7 +41,6 @@ def assert_same_tokens(loaded: LoadedModel, prompt: Sequence[int], got: Sequence
     pairs = enumerate(zip(got, expected, strict=False))
     first = next((i for i, (one, other) in pairs if one != other), min(len(got), len(expected)))
     margin = top_two_margin(loaded, [*prompt, *expected[:first]])
-    assert margin < TIE, (
-        f"margin {margin:.2e} at output token {first}: got {list(got)[first:][:3]}, expected {list(expected)[first:][:3]}"
-    )
+    differing = f"got {list(got)[first:][:3]}, expected {list(expected)[first:][:3]}"
+    assert margin < TIE, f"margin {margin:.2e} at output token {first}: {differing}"
     tell(f"a tie: output token {first} differs at a top-two logit margin of {margin:.2e}")
