@@ -10,6 +10,7 @@ from scheduler_core.config import POLICIES, EngineConfig
 from scheduler_core.events import RequestAdmitted, RequestFinished
 from scheduler_core.policy import make_policy
 from scheduler_core.request import RequestSpec
+from scheduler_core.trace import Trace
 from tests.helpers import create_engine, create_request, events, run
 
 
@@ -50,18 +51,22 @@ def test_longest_prefix_admits_what_is_cached_first() -> None:
     assert order(*specs, policy="fcfs") == ["warm", "cold", "hit"]
 
 
-def first_tokens(aging: int, count: int = 40) -> dict[str, int]:
+def end_ticks(trace: Trace) -> dict[str, int]:
+    return {e.request_id: r.tick for r in trace.records for e in r.events if isinstance(e, RequestFinished)}
+
+
+def ends_beside_warm_requests(aging: int, count: int = 40) -> dict[str, int]:
     """A cold request and a stream of warm ones, on one lane; request id -> tick of its end."""
     prefix = list(range(50, 58))
     specs = [create_request("warmup", [*prefix, 1], 1), create_request("cold", 9, max_tokens=1, arrival=2)]
     specs += [create_request(f"hit{i}", [*prefix, 100 + i], max_tokens=1, arrival=2 + i) for i in range(count)]
     trace = run(create_engine(policy="longest_prefix", max_num_seqs=1, aging=aging), *specs)
-    return {e.request_id: r.tick for r in trace.records for e in r.events if isinstance(e, RequestFinished)}
+    return end_ticks(trace)
 
 
 def test_longest_prefix_starves_a_cold_request_and_ageing_bounds_its_wait() -> None:
-    assert first_tokens(aging=0)["cold"] > 40
-    assert first_tokens(aging=2)["cold"] <= 2 + 2 * 2 + 2
+    assert ends_beside_warm_requests(aging=0)["cold"] > 40
+    assert ends_beside_warm_requests(aging=2)["cold"] <= 2 + 2 * 2 + 2
 
 
 def test_mlfq_lets_a_newcomer_pass_a_request_that_has_had_its_slice() -> None:
@@ -78,12 +83,5 @@ def test_ageing_lets_a_patient_request_through_a_stream_of_urgent_ones() -> None
     starved = run(create_engine(aging=0, **knobs), *specs)
     aged = run(create_engine(aging=3, **knobs), *specs)
 
-    def end(trace: Any) -> int:
-        return next(r.tick for r in trace.records for e in r.events if e == _finished(e, "patient"))
-
-    assert end(starved) > 38
-    assert end(aged) < 20
-
-
-def _finished(event: Any, request_id: str) -> Any:
-    return event if isinstance(event, RequestFinished) and event.request_id == request_id else None
+    assert end_ticks(starved)["patient"] > 38
+    assert end_ticks(aged)["patient"] < 20

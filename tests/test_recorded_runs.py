@@ -11,7 +11,7 @@ from scheduler_core.backends.model_store import LoadedModel
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.backends.transformers_runner import TransformersRunner
 from scheduler_core.engine import Engine
-from scheduler_core.events import RequestFinished
+from scheduler_core.events import RequestFinished, RequestPreempted
 from scheduler_core.request import FinishReason
 from scheduler_core.trace import TickRecord, Trace
 from scheduler_core.workload import list_scenarios, load_scenario
@@ -51,6 +51,12 @@ def test_the_scheduler_decides_today_as_it_did_in_the_recorded_run(name: str) ->
     for spec in trace.requests:
         engine.add_request(spec)
     assert [schedule(r) for r in engine.run().records] == [schedule(r) for r in trace.records]
+
+
+def test_memory_pressure_shows_both_ways_of_preempting() -> None:
+    trace = Trace.load(TRACES / "memory_pressure.json.gz")
+    modes = {e.mode for r in trace.records for e in r.events if isinstance(e, RequestPreempted)}
+    assert modes == {"swap", "recompute"}
 
 
 @pytest.mark.model

@@ -90,10 +90,3 @@ def test_first_steps_has_a_hit_a_preemption_and_five_answers(model: LoadedModel)
     assert "blue" in texts["R5"]
     assert any(e.hit_tokens for e in events(trace, PrefixCacheQueried) if not e.self_hit)
     assert events(trace, RequestPreempted)
-
-
-@pytest.mark.model
-def test_the_longest_answers_are_the_same_after_every_kind_of_preemption(model: LoadedModel) -> None:
-    trace = scenario_run(model, "memory_pressure")
-    modes = {e.mode for e in events(trace, RequestPreempted)}
-    assert modes == {"swap", "recompute"}, "the scenario shows both"

@@ -97,5 +97,7 @@ def tick_from(query: Mapping[str, str], last: int = MAX_TICK) -> tuple[int, list
     if tick < 0:
         return 0, [f"The link asks for the tick {cut(text)}; ticks start at 0, so the run does."]
     if tick > last and last < MAX_TICK:
-        return last, [f"The link asks for the tick {tick:,}; this run has ticks 0 to {last}, so it is at {last}."]
+        # What was read before is cut at MAX_TICK, so a larger number is not known here any more.
+        asked = f"the tick {tick:,}" if tick < MAX_TICK else f"a tick past {MAX_TICK - 1:,}"
+        return last, [f"The link asks for {asked}; this run has ticks 0 to {last}, so it is at {last}."]
     return min(tick, last), []
