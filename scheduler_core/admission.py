@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler_core.events import PreemptReason, SkipReason
@@ -46,10 +46,10 @@ class Admission:
 
     def _closed_for(self, request: Request) -> Obstacle | None:
         """Rules that no one's leaving can change."""
-        now, key = self._now, self._roster.key
+        now = self._now
         if now.num_memory_victims:
             return Obstacle(SkipReason.PREEMPTED_FOR_MEMORY, (("preempted", now.num_memory_victims),))
-        if any(key(left) < key(request) for left in now.left):
+        if now.best_left is not None and now.best_left < self._roster.key(request):
             return Obstacle(SkipReason.JUST_PREEMPTED)
         if self._config.admission == "when_empty" and not now.batch_open:
             return Obstacle(SkipReason.BATCH_CLOSED, (("running", len(self._roster.running)),))
@@ -102,30 +102,35 @@ class Admission:
         def fits(leaving: Sequence[Request]) -> bool:
             return self._lack(request, hits, leaving) is None
 
-        expired = self._expired_behind(request)
-        leaving = fewest(expired, fits)
+        own_class = self._roster.key(request)[0]
+        leaving = fewest(self._expired_behind(own_class), fits)
         if not leaving and self._roster.policy.has_classes and self._config.priority_push_out:
-            leaving = fewest(self._roster.worst_first({*expired, *self._worse_class(request)}), fits)
+            leaving = fewest(self._all_behind(own_class), fits)
             finishing = [r for r in self._roster.running.values() if self._now.finishes(r)]
             if leaving and finishing and fits(finishing):
                 return Verdict(Obstacle(SkipReason.FINISHING, (("finishing", len(finishing)),)))
         if not leaving:
             return Verdict(lack)
-        return Verdict(leavers=self._with_reasons(leaving, expired))
+        return Verdict(leavers=tuple((r, self._reason(r, own_class)) for r in leaving))
 
-    def _with_reasons(self, leaving: Sequence[Request], expired: Sequence[Request]) -> Leavers:
-        slice_ended, pushed_out = PreemptReason.SLICE, PreemptReason.PUSH_OUT
-        return tuple((r, slice_ended if r in expired else pushed_out) for r in self._roster.worst_first(leaving))
+    def _reason(self, leaving: Request, own_class: int) -> PreemptReason:
+        return PreemptReason.SLICE if self._is_expired_behind(leaving, own_class) else PreemptReason.PUSH_OUT
 
-    def _expired_behind(self, request: Request) -> list[Request]:
-        """Running requests with an expired slice that would rank behind `request` after it, worst first."""
-        roster = self._roster
-        own_class = roster.key(request)[0]
+    def _is_expired_behind(self, running: Request, own_class: int) -> bool:
+        """Whether its slice has expired and it would then rank behind a request of `own_class`."""
         # A new queue number is larger than any other, so the classes decide.
-        behind = (r for r in roster.expired.values() if roster.policy.class_after_expiry(r) >= own_class)
-        return roster.worst_first(r for r in behind if self._now.may_leave(r))
-
-    def _worse_class(self, request: Request) -> list[Request]:
         roster = self._roster
-        own_class = roster.key(request)[0]
-        return [r for r in roster.running.values() if roster.key(r)[0] > own_class and self._now.may_leave(r)]
+        return running.id in roster.expired and roster.policy.class_after_expiry(running) >= own_class
+
+    def _expired_behind(self, own_class: int) -> Iterator[Request]:
+        """Those that the end of their slice puts behind, worst first."""
+        for _, running in self._now.expired:
+            if self._is_expired_behind(running, own_class) and self._now.may_leave(running):
+                yield running
+
+    def _all_behind(self, own_class: int) -> Iterator[Request]:
+        """Those and the ones of a worse class, worst first."""
+        for (running_class, _), running in self._now.running:
+            behind = running_class > own_class or self._is_expired_behind(running, own_class)
+            if behind and self._now.may_leave(running):
+                yield running

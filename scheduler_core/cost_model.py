@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
+from typing import Self
 
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import ConfigError
-from scheduler_core.output import BlockCopy, ScheduledRequest, SchedulerOutput
+from scheduler_core.output import BlockCopy, SchedulerOutput
 
 DEFAULT_BLOCK_SIZE = EngineConfig().block_size
 
@@ -64,34 +65,52 @@ class Machine:
     overhead_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a batch asks of any model.
+
+    `tokens` to compute, `draws` after them, causal (query, position) `pairs` (the token at position p attends to p + 1
+    positions), and `kv_tokens` whose KV is read or written.
+    """
+
+    tokens: int
+    draws: int
+    pairs: int
+    kv_tokens: int
+
+    @classmethod
+    def of(cls, output: SchedulerOutput) -> Self:
+        tokens = draws = pairs = kv_tokens = 0
+        for item in output.scheduled:
+            count = len(item.token_ids)
+            end = item.start + count
+            tokens += count
+            draws += item.samples
+            pairs += (item.start + 1 + end) * count // 2
+            kv_tokens += end + count
+        return cls(tokens, draws, pairs, kv_tokens)
+
+    def flops(self, model: ModelShape) -> int:
+        """Multiplications and additions of one forward pass."""
+        weights = model.body_weights * self.tokens + model.head_weights * self.draws
+        return 2 * weights + model.attention_flops_per_pair * self.pairs
+
+    def bytes(self, model: ModelShape) -> int:
+        """Bytes moved by one forward pass: the weights once, every request's KV once, and the new KV."""
+        if not self.tokens:
+            return 0
+        weights = model.body_weights + (model.head_weights if self.draws else 0)
+        return weights * model.bytes_per_value + model.kv_bytes_per_token * self.kv_tokens
+
+
 def tick_seconds(output: SchedulerOutput, machine: Machine, block_size: int = DEFAULT_BLOCK_SIZE) -> float:
     """Duration of a tick: max(FLOPs / peak, bytes / bandwidth) + copies to and from the host + overhead."""
-    compute = tick_flops(output, machine.model) / machine.peak_flops
-    memory = tick_bytes(output, machine.model) / machine.memory_bandwidth
+    work = Work.of(output)
+    compute = work.flops(machine.model) / machine.peak_flops
+    memory = work.bytes(machine.model) / machine.memory_bandwidth
     copied = _copied_blocks(output.copies_out) + _copied_blocks(output.copies_in)
     copies = copied * block_size * machine.model.kv_bytes_per_token / machine.host_bandwidth
     return max(compute, memory) + copies + machine.overhead_s
-
-
-def tick_flops(output: SchedulerOutput, model: ModelShape) -> int:
-    """Multiplications and additions of one forward pass over the batch."""
-    body = 2 * model.body_weights * output.num_scheduled_tokens
-    head = 2 * model.head_weights * sum(item.samples for item in output.scheduled)
-    return body + head + model.attention_flops_per_pair * sum(map(attended_pairs, output.scheduled))
-
-
-def tick_bytes(output: SchedulerOutput, model: ModelShape) -> int:
-    """Bytes moved by one forward pass: the weights once, every request's KV once, and the new KV."""
-    if not output.scheduled:
-        return 0
-    head = model.head_weights if any(item.samples for item in output.scheduled) else 0
-    weights = (model.body_weights + head) * model.bytes_per_value
-    return weights + model.kv_bytes_per_token * sum(item.end + item.num_tokens for item in output.scheduled)
-
-
-def attended_pairs(item: ScheduledRequest) -> int:
-    """Causal (query, position) pairs: the token at position p attends to p + 1 positions."""
-    return (item.start + 1 + item.end) * item.num_tokens // 2
 
 
 def _copied_blocks(copies: Iterable[BlockCopy]) -> int:

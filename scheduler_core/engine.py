@@ -71,7 +71,12 @@ class Engine:
         parts = build_parts(faults)
         self._kv = parts.kv_cache_manager(config, self._backend.weights_digest, self._backend.dtype, self._log)
         self.scheduler = parts.scheduler(
-            config, self._kv, self._log, block_bytes=block_bytes, eos_token_ids=runner.eos_token_ids
+            config,
+            self._kv,
+            self._log,
+            block_bytes=block_bytes,
+            eos_token_ids=runner.eos_token_ids,
+            tell_parts=check or record == "full",
         )
         self._roster = self.scheduler.roster
         self._recorder = Recorder(self._roster, self._kv, runner.token_text, full=record == "full")
@@ -218,6 +223,9 @@ class Engine:
             return ModelRunnerOutput({}, failed={item.request_id: message for item in output.scheduled})
 
     def _forget_saved(self) -> None:
+        # Each reservation on the host has its copy, so equal numbers mean that none is left over.
+        if len(self._saved) == len(self._kv.host_blocks):
+            return
         for request_id in [i for i in self._saved if i not in self._kv.host_blocks]:
             del self._saved[request_id]
 

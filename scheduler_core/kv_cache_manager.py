@@ -24,7 +24,11 @@ class FreeSpace:
 
 
 class KVCacheManager:
-    """Owns the pool and the cache; every change is told as an event."""
+    """Owns the pool and the cache; every change is told as an event.
+
+    `tables` has the blocks of each running request, in order of position; a table that changes is a new one, so
+    whoever has been given one may keep it.
+    """
 
     #: What it is made of.
     cache_class: type[PrefixCache] = PrefixCache
@@ -37,7 +41,7 @@ class KVCacheManager:
         self.block_size = config.block_size
         self.cache = self.cache_class(key_function)
         self.pool = self.pool_class(config.num_blocks, self.cache)
-        self.tables: dict[str, list[int]] = {}
+        self.tables: dict[str, tuple[int, ...]] = {}
         self.num_promised = 0
         self.host_blocks: dict[str, int] = {}
         self.host_blocks_used = 0
@@ -93,7 +97,7 @@ class KVCacheManager:
         """Start a table with cached blocks; nothing can take them from now on."""
         assert request.id not in self.tables, f"{request.id} has a table already"
         self.pool.touch(hits)
-        self.tables[request.id] = list(hits)
+        self.tables[request.id] = tuple(hits)
         self._num_published[request.id] = len(hits)
 
     def allocate(self, request: Request, num_tokens: int) -> bool:
@@ -104,13 +108,13 @@ class KVCacheManager:
             return True
         if not self.pool.can_take(count):
             return False
-        taken = self.pool.take(count)
+        taken = tuple(self.pool.take(count))
         for block_id in taken:
             if self.cache.holds(block_id):
                 entry = self.cache.evict(block_id)
                 self._log.append(BlockEvicted(block_id, _short(entry.key), request.id))
-        table.extend(taken)
-        self._log.append(BlocksAllocated(request.id, tuple(taken)))
+        self.tables[request.id] = table + taken
+        self._log.append(BlocksAllocated(request.id, taken))
         self._promise(request.id, max(0, self._promised.get(request.id, 0) - count))
         return True
 
@@ -124,7 +128,7 @@ class KVCacheManager:
         self._num_published.pop(request.id)
         self._promise(request.id, 0)
         self.pool.release(table)
-        self._log.append(BlocksFreed(request.id, tuple(table)))
+        self._log.append(BlocksFreed(request.id, table))
 
     def publish(self, request: Request) -> None:
         """Make the request's full, computed blocks findable."""
@@ -148,8 +152,10 @@ class KVCacheManager:
     def is_writable(self, request: Request, start: int, end: int) -> bool:
         """Whether positions `start .. end` lie in blocks that only this request holds and that are not published."""
         table = self.tables[request.id]
-        blocks = table[start // self.block_size : self.blocks_for(end)]
-        return all(self.pool.refs(b) == 1 and not self.cache.holds(b) for b in blocks)
+        for block_id in table[start // self.block_size : self.blocks_for(end)]:
+            if self.pool.refs(block_id) != 1 or self.cache.holds(block_id):
+                return False
+        return True
 
     # The host pool
 

@@ -32,8 +32,8 @@ class Lanes:
         """Give a waiting request a lane, its cached or saved KV, and blocks for its first chunk; returns its tokens."""
         self._tell_entry(request, hits)
         self._roster.start(request, now.tick)
-        now.admitted.add(request.id)
         request.begin_with(self._kv.num_known(request, hits), len(hits), len(hits) * self._kv.block_size)
+        now.enter(request)
         self._kv.attach(request, hits)
         count = now.chunker.chunk(request.num_tokens_left)
         fitted = self._kv.allocate(request, request.num_computed_tokens + count)
@@ -67,7 +67,7 @@ class Lanes:
         if reason is PreemptReason.SLICE:
             self._roster.step_down(victim)
         now.num_memory_victims += reason is PreemptReason.MEMORY
-        now.left.append(victim)
+        now.leave(victim, self._roster.key(victim))
 
     def _preempted(
         self, victim: Request, reason: PreemptReason, for_request: str, blocks_saved: int

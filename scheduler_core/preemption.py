@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 R = TypeVar("R")
 
 
-def fewest(candidates: Sequence[R], fits: Callable[[Sequence[R]], bool]) -> list[R]:
+def fewest(candidates: Iterable[R], fits: Callable[[Sequence[R]], bool]) -> list[R]:
     """A smallest-enough selection of `candidates` (worst first) after which `fits` holds; empty if there is none.
 
     Takes from the front until it fits, then lets stay whoever turns out not to be needed, the best first.

@@ -7,6 +7,7 @@ import json
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from scheduler_core.laws import BrokenLaw, Law
@@ -60,6 +61,7 @@ class PrefixCache:
         self.key_function = key_function
         self._by_key: dict[bytes, list[CacheEntry]] = {}
         self._by_block: dict[int, CacheEntry] = {}
+        self._digest = lru_cache(maxsize=256)(CacheNamespace.digest)
 
     def __len__(self) -> int:
         """Published blocks."""
@@ -81,7 +83,7 @@ class PrefixCache:
         full = len(token_ids) // block_size
         if len(keys) >= full:
             return
-        digest = namespace.digest()
+        digest = self._digest(namespace)
         for i in range(len(keys), full):
             parent = keys[-1] if keys else ROOT
             keys.append(self.key_function(parent, token_ids[i * block_size : (i + 1) * block_size], digest))

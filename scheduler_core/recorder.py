@@ -20,9 +20,12 @@ from scheduler_core.kv_cache_manager import KVCacheManager
 from scheduler_core.output import SchedulerOutput
 from scheduler_core.request import Request, RequestSpec, RequestStatus
 from scheduler_core.roster import Roster
+from scheduler_core.sharing import share
 from scheduler_core.trace import Counts, RequestSnapshot, Snapshot, TickRecord
 
-_ONLY_IN_FULL = (RequestScheduled, RequestSkipped, BlocksAllocated, BlockPublished, BlockEvicted, BlocksFreed)
+_ONLY_IN_FULL = frozenset(
+    {RequestScheduled, RequestSkipped, BlocksAllocated, BlockPublished, BlockEvicted, BlocksFreed}
+)
 
 
 class Recorder:
@@ -39,6 +42,7 @@ class Recorder:
         self._token_text = token_text
         self._full = full
         self._order: dict[str, int] = {}
+        self._snapshot: Snapshot | None = None
 
     def meet(self, spec: RequestSpec) -> None:
         """Hear of a request; snapshots list them in this order."""
@@ -50,6 +54,8 @@ class Recorder:
     ) -> TickRecord:
         """Keep the tick of `output`, which took from `start` to `end` in virtual time."""
         self._learn_texts(event.token_id for event in log if isinstance(event, TokenSampled))
+        if self._full:
+            self._snapshot = share(self._snapshot, self._look(output.tick))
         record = TickRecord(
             output.tick,
             start,
@@ -58,7 +64,7 @@ class Recorder:
             output if self._full else SchedulerOutput(output.tick),
             tuple(log) if self._full else _summary(log),
             self._counts(output),
-            self._snapshot(output.tick) if self._full else None,
+            self._snapshot,
         )
         self.records.append(record)
         return record
@@ -83,7 +89,7 @@ class Recorder:
             scheduled_tokens=output.num_scheduled_tokens,
         )
 
-    def _snapshot(self, tick: int) -> Snapshot:
+    def _look(self, tick: int) -> Snapshot:
         roster, kv = self._roster, self._kv
         requests = itertools.chain(roster.requests.values(), roster.finished)
         return Snapshot(
@@ -113,10 +119,10 @@ class Recorder:
             request.slice_used,
             roster.waiting.waited(request, tick + 1) if request in roster.waiting else request.waited_ticks,
             request.num_saved_tokens,
-            tuple(self._kv.tables.get(request.id, ())),
+            self._kv.tables.get(request.id, ()),
         )
 
 
 def _summary(log: Sequence[Event]) -> tuple[Event, ...]:
-    kept = (event for event in log if not isinstance(event, _ONLY_IN_FULL))
-    return tuple(dataclasses.replace(e, top=()) if isinstance(e, TokenSampled) else e for e in kept)
+    kept = (event for event in log if type(event) not in _ONLY_IN_FULL)
+    return tuple(dataclasses.replace(e, top=()) if isinstance(e, TokenSampled) and e.top else e for e in kept)

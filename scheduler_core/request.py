@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -85,6 +86,7 @@ class RequestSpec:
 class Request:
     """The scheduler's state of one request.
 
+    `token_ids` has prompt and output, 4 bytes a token; `seed` keys the draws of the output.
     `num_computed_tokens` counts tokens whose KV is in the block table or, while preempted by swap, on the host;
     `max_computed_tokens` is the furthest it ever got, so that recomputation is not taken for progress;
     `lost_ticks` counts the ticks spent on recomputation alone, as `waited_ticks` those spent in the queue.
@@ -93,9 +95,12 @@ class Request:
     spec: RequestSpec
     queue_number: int
     max_total_tokens: int
+    seed: int = 0
     status: RequestStatus = RequestStatus.WAITING
     finish_reason: FinishReason | None = None
-    token_ids: list[int] = field(default_factory=list)
+    id: str = field(init=False)
+    num_prompt_tokens: int = field(init=False)
+    token_ids: array[int] = field(init=False)
     num_computed_tokens: int = 0
     max_computed_tokens: int = 0
     num_cached_tokens: int = 0
@@ -111,16 +116,9 @@ class Request:
     block_keys: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if not self.token_ids:
-            self.token_ids = list(self.spec.prompt_token_ids)
-
-    @property
-    def id(self) -> str:
-        return self.spec.id
-
-    @property
-    def num_prompt_tokens(self) -> int:
-        return len(self.spec.prompt_token_ids)
+        self.id = self.spec.id
+        self.num_prompt_tokens = len(self.spec.prompt_token_ids)
+        self.token_ids = array("I", self.spec.prompt_token_ids)
 
     @property
     def num_tokens(self) -> int:
@@ -129,11 +127,7 @@ class Request:
 
     @property
     def num_output_tokens(self) -> int:
-        return len(self.token_ids) - len(self.spec.prompt_token_ids)
-
-    @property
-    def output_token_ids(self) -> list[int]:
-        return self.token_ids[self.num_prompt_tokens :]
+        return len(self.token_ids) - self.num_prompt_tokens
 
     @property
     def num_tokens_left(self) -> int:
@@ -142,7 +136,8 @@ class Request:
 
     @property
     def is_decoding(self) -> bool:
-        return self.num_tokens_left == 1 and self.num_output_tokens > 0
+        num_tokens = len(self.token_ids)
+        return num_tokens - self.num_computed_tokens == 1 and num_tokens > self.num_prompt_tokens
 
     @property
     def idle_ticks(self) -> int:
@@ -153,6 +148,10 @@ class Request:
     def work_left(self) -> int:
         """Tokens to compute until the last one that max_tokens allows; never grows."""
         return self.max_total_tokens - self.max_computed_tokens
+
+    def num_computed_before(self, start: int, end: int) -> int:
+        """How many of the tokens `start .. end` have been computed at some time."""
+        return max(0, min(end, self.max_computed_tokens) - start)
 
     def begin_with(self, num_known_tokens: int, hit_blocks: int, hit_tokens: int) -> None:
         """Enter with tokens that need not be computed; only the first entry's hits count as cached."""

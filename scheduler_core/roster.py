@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from scheduler_core.config import EngineConfig
 from scheduler_core.policy import make_policy
 from scheduler_core.request import FinishReason, Request, RequestStatus
@@ -75,7 +73,7 @@ class Roster:
 
     def expire(self, request: Request) -> int | None:
         """Mark a slice that is used up just now; returns its length in ticks, or None if it goes on."""
-        if request.id in self.expired or not self._has_used_slice(request):
+        if not self._has_used_slice(request) or request.id in self.expired:
             return None
         self.expired[request.id] = request
         return self.config.quantum
@@ -103,9 +101,3 @@ class Roster:
             return self.waiting.key(request)
         request_class = self.policy.request_class(request)
         return lifted_class(request_class, request.idle_ticks, self.config.aging), request.queue_number
-
-    def worst_first(self, requests: Iterable[Request]) -> list[Request]:
-        return sorted(requests, key=self.key, reverse=True)
-
-    def worst_running(self) -> Request:
-        return max(self.running.values(), key=self.key)

@@ -22,6 +22,7 @@ from scheduler_core.kv_cache_manager import KVCacheManager
 from scheduler_core.lanes import Lanes
 from scheduler_core.laws import BrokenLaw, Law
 from scheduler_core.output import BlockCopy, ModelRunnerOutput, SampledToken, ScheduledRequest, SchedulerOutput
+from scheduler_core.ranking import Ranking
 from scheduler_core.refusal import refusal
 from scheduler_core.request import FinishReason, Request, RequestSpec
 from scheduler_core.roster import Roster
@@ -32,7 +33,10 @@ OUT_OF_KV = "out of KV: no block is free and nobody else can give one up"
 
 
 class Scheduler:
-    """The rules of a tick over the roster and the KV. `log` receives every event."""
+    """The rules of a tick over the roster and the KV. `log` receives every event.
+
+    Unless `tell_parts`, it does not receive `RequestScheduled`, which only repeats what the batch says.
+    """
 
     #: What decides who enters.
     admission_class: type[Admission] = Admission
@@ -45,6 +49,7 @@ class Scheduler:
         *,
         block_bytes: int = 0,
         eos_token_ids: tuple[int, ...] = (),
+        tell_parts: bool = True,
     ) -> None:
         self.config = config
         self.kv = kv
@@ -53,13 +58,14 @@ class Scheduler:
         self._lanes = Lanes(self.roster, kv, self._swap, log)
         self._log = log
         self._eos_token_ids = eos_token_ids
+        self._tell_parts = tell_parts
 
     # Arrivals, aborts, changes of settings: between ticks
 
     def add(self, spec: RequestSpec, tick: int) -> None:
         """Take a request in, or refuse it at once if it could never run."""
         longest = min(len(spec.prompt_token_ids) + spec.sampling.max_tokens, self.config.max_model_len)
-        request = Request(spec, self.roster.next_number(), longest)
+        request = Request(spec, self.roster.next_number(), longest, request_seed(self.config.seed, spec))
         self._log.append(RequestArrived(spec.id, len(spec.prompt_token_ids), spec.sampling.max_tokens, spec.priority))
         if refused := refusal(request, self.kv):
             self._log.append(refused)
@@ -80,7 +86,7 @@ class Scheduler:
         self.roster.reconfigure(config, tick)
         emptied = self._begin(tick)
         while len(self.roster.running) > config.max_num_seqs:
-            victim = self.roster.worst_running()
+            victim = emptied.running.worst()
             self._lanes.preempt(emptied, victim, PreemptReason.LANES, victim.id)
         self._lanes.requeue(emptied)
         return emptied.copies_out
@@ -91,17 +97,19 @@ class Scheduler:
         """Choose the batch of a tick."""
         self._prepare_queue(tick)
         now = self._begin(tick)
-        decodes = [r for r in self.roster.running.values() if r.is_decoding]
-        prefills = [r for r in self.roster.running.values() if not r.is_decoding]
-        if self.config.batch_order == "prefill_first":
+        if self.config.batch_order == "running_order":
+            self._schedule_running(now, [*self.roster.running.values()])
+            self._admit_waiting(now, 0)
+        elif self.config.batch_order == "decode_first":
+            decodes, prefills = self._decodes_and_prefills()
+            self._schedule_running(now, [*decodes, *prefills])
+            self._admit_waiting(now, 0)
+        else:
+            decodes, prefills = self._decodes_and_prefills()
             self._schedule_running(now, prefills)
             now.later = frozenset(r.id for r in decodes)
             self._admit_waiting(now, self._blocks_to_grow(decodes))
             self._schedule_running(now, decodes)
-        else:
-            in_order = self.config.batch_order == "running_order"
-            self._schedule_running(now, [*self.roster.running.values()] if in_order else [*decodes, *prefills])
-            self._admit_waiting(now, 0)
         self._lanes.requeue(now)
         return self._output(now)
 
@@ -136,9 +144,23 @@ class Scheduler:
                     waiting.rekey(request, tick)
 
     def _begin(self, tick: int) -> Pass:
-        return Pass(tick, Chunker(self.config, len(self.roster.requests)), batch_open=not self.roster.running)
+        roster = self.roster
+        return Pass(
+            tick,
+            Chunker(self.config, len(roster.requests)),
+            Ranking(roster.key, roster.running),
+            Ranking(roster.key, roster.expired),
+            batch_open=not roster.running,
+        )
 
     # Running requests
+
+    def _decodes_and_prefills(self) -> tuple[list[Request], list[Request]]:
+        decodes: list[Request] = []
+        prefills: list[Request] = []
+        for request in self.roster.running.values():
+            (decodes if request.is_decoding else prefills).append(request)
+        return decodes, prefills
 
     def _schedule_running(self, now: Pass, requests: Sequence[Request]) -> None:
         for request in requests:
@@ -156,7 +178,7 @@ class Scheduler:
             if len(self.roster.running) == 1:
                 self._lanes.finish(request, FinishReason.ERROR, OUT_OF_KV)
                 return False
-            victim = self.roster.worst_running()
+            victim = now.running.worst()
             self._lanes.preempt(now, victim, PreemptReason.MEMORY, request.id)
             if victim is request:
                 return False
@@ -200,10 +222,11 @@ class Scheduler:
 
     def _output(self, now: Pass) -> SchedulerOutput:
         scheduled = tuple(self._item(self.roster.running[i], count) for i, count in now.items.items())
-        self._log += [
-            RequestScheduled(item.request_id, item.start, item.num_tokens, item.recomputed_tokens, item.is_decode)
-            for item in scheduled
-        ]
+        if self._tell_parts:
+            self._log += [
+                RequestScheduled(item.request_id, item.start, item.num_tokens, item.recomputed_tokens, item.is_decode)
+                for item in scheduled
+            ]
         return SchedulerOutput(now.tick, scheduled, tuple(now.copies_out), tuple(now.copies_in))
 
     def _item(self, request: Request, count: int) -> ScheduledRequest:
@@ -213,12 +236,12 @@ class Scheduler:
             request.id,
             tuple(request.token_ids[start:end]),
             start,
-            tuple(self.kv.tables[request.id][: self.kv.blocks_for(end)]),
+            self.kv.tables[request.id][: self.kv.blocks_for(end)],
             samples=end == request.num_tokens,
             output_index=request.num_output_tokens,
             sampling=request.spec.sampling,
-            seed=request_seed(self.config.seed, request.spec),
-            recomputed_tokens=max(0, min(end, request.max_computed_tokens) - start),
+            seed=request.seed,
+            recomputed_tokens=request.num_computed_before(start, end),
         )
 
     # The end of a tick

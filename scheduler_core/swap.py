@@ -27,7 +27,7 @@ class Swap:
         if kv.config.preemption_mode != "swap" or not blocks or not kv.can_save(blocks):
             return 0
         kv.reserve_host(victim, blocks)
-        now.copies_out.append(BlockCopy(victim.id, tuple(kv.tables[victim.id][:blocks])))
+        now.copies_out.append(BlockCopy(victim.id, kv.tables[victim.id][:blocks]))
         return blocks
 
     def restore(self, now: Pass, request: Request, num_hits: int) -> None:
@@ -39,7 +39,7 @@ class Swap:
         blocks = max(0, saved_blocks - num_hits)
         if blocks:
             table = kv.tables[request.id]
-            now.copies_in.append(BlockCopy(request.id, tuple(table[num_hits:saved_blocks]), num_hits))
+            now.copies_in.append(BlockCopy(request.id, table[num_hits:saved_blocks], num_hits))
         else:
             kv.release_host(request.id)
         self._log.append(RequestRestored(request.id, hit_tokens, tokens, blocks, self.bytes_in(blocks)))

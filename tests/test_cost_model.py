@@ -10,10 +10,8 @@ from scheduler_core.cost_model import (
     LLAMA_31_8B,
     MACHINES,
     SMOLLM2_135M,
-    attended_pairs,
+    Work,
     machine,
-    tick_bytes,
-    tick_flops,
     tick_seconds,
 )
 from scheduler_core.errors import ConfigError
@@ -47,26 +45,26 @@ def test_an_unknown_machine_is_an_error_that_names_the_choices():
 
 
 def test_a_causal_chunk_attends_to_all_before_it_and_half_of_itself():
-    assert attended_pairs(item("A", 0, 1)) == 1
-    assert attended_pairs(item("A", 0, 4)) == 1 + 2 + 3 + 4
-    assert attended_pairs(item("A", 10, 3)) == 11 + 12 + 13
+    assert Work.of(batch(item("A", 0, 1))).pairs == 1
+    assert Work.of(batch(item("A", 0, 4))).pairs == 1 + 2 + 3 + 4
+    assert Work.of(batch(item("A", 10, 3))).pairs == 11 + 12 + 13
 
 
 def test_attention_of_a_prompt_costs_the_same_whole_or_in_chunks():
-    chunks = batch(item("A", 0, 10), item("B", 10, 20), item("C", 30, 2))
-    assert tick_flops(chunks, SMOLLM2_135M) == tick_flops(batch(item("A", 0, 32)), SMOLLM2_135M)
+    chunks, whole = batch(item("A", 0, 10), item("B", 10, 20), item("C", 30, 2)), batch(item("A", 0, 32))
+    assert Work.of(chunks).flops(SMOLLM2_135M) == Work.of(whole).flops(SMOLLM2_135M)
 
 
 def test_only_sampling_positions_pay_for_the_vocabulary():
-    silent, sampling = batch(item("A", 0, 8)), batch(item("A", 0, 8, samples=True))
+    silent, sampling = Work.of(batch(item("A", 0, 8))), Work.of(batch(item("A", 0, 8, samples=True)))
     head = SMOLLM2_135M.head_weights
-    assert tick_flops(sampling, SMOLLM2_135M) - tick_flops(silent, SMOLLM2_135M) == 2 * head
-    assert tick_bytes(sampling, SMOLLM2_135M) - tick_bytes(silent, SMOLLM2_135M) == 4 * head
+    assert sampling.flops(SMOLLM2_135M) - silent.flops(SMOLLM2_135M) == 2 * head
+    assert sampling.bytes(SMOLLM2_135M) - silent.bytes(SMOLLM2_135M) == 4 * head
 
 
 def test_bytes_grow_with_the_context():
-    near, far = batch(decode("A", 9, 1)), batch(decode("A", 1_009, 1))
-    assert tick_bytes(far, LLAMA_31_8B) - tick_bytes(near, LLAMA_31_8B) == 1_000 * LLAMA_31_8B.kv_bytes_per_token
+    near, far = (Work.of(batch(decode("A", position, 1))).bytes(LLAMA_31_8B) for position in (9, 1_009))
+    assert far - near == 1_000 * LLAMA_31_8B.kv_bytes_per_token
 
 
 def test_a_tick_without_a_batch_costs_the_overhead():
@@ -76,10 +74,10 @@ def test_a_tick_without_a_batch_costs_the_overhead():
 
 def test_decodes_are_bound_by_memory_and_long_prompts_by_arithmetic_on_a_gpu():
     gpu = machine("llama-3.1-8b-h100")
-    decodes = batch(*(decode(f"R{i}", 500, 1) for i in range(8)))
-    prompt = batch(item("A", 0, 4_096, samples=True))
-    assert tick_bytes(decodes, gpu.model) / gpu.memory_bandwidth > tick_flops(decodes, gpu.model) / gpu.peak_flops
-    assert tick_flops(prompt, gpu.model) / gpu.peak_flops > tick_bytes(prompt, gpu.model) / gpu.memory_bandwidth
+    decodes = Work.of(batch(*(decode(f"R{i}", 500, 1) for i in range(8))))
+    prompt = Work.of(batch(item("A", 0, 4_096, samples=True)))
+    assert decodes.bytes(gpu.model) / gpu.memory_bandwidth > decodes.flops(gpu.model) / gpu.peak_flops
+    assert prompt.flops(gpu.model) / gpu.peak_flops > prompt.bytes(gpu.model) / gpu.memory_bandwidth
 
 
 def test_a_second_decode_is_nearly_free_on_a_gpu():

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from scheduler_core.config import EngineConfig
-from scheduler_core.policy import make_policy
+from scheduler_core.policy import PriorityPolicy, make_policy
 from scheduler_core.request import Request
 from scheduler_core.waiting_queue import WaitingQueue, lifted_class
 from tests.helpers import create_request
@@ -89,3 +89,21 @@ def test_the_order_equals_sorting_by_definition_at_every_tick(seed: int) -> None
         )
         assert names(waiting) == [r.id for r in expected]
         assert [r.id for r in waiting.oldest(3)] == [r.id for r in sorted(alive, key=lambda r: r.queue_number)][:3]
+
+
+def test_ageing_asks_nobody_again_for_a_class_as_all_rise_in_their_lines() -> None:
+    asked: list[str] = []
+
+    class Counting(PriorityPolicy):
+        def request_class(self, request: Request) -> int:
+            asked.append(request.id)
+            return super().request_class(request)
+
+    waiting = WaitingQueue(Counting(EngineConfig()), aging=3)
+    for number in range(100):
+        waiting.add(request(f"r{number}", number % 4, number), tick=0)
+    classes = []
+    for tick in range(0, 12, 3):
+        waiting.promote(tick)
+        classes.append(len({waiting.key(r)[0] for r in waiting}))
+    assert (len(asked), classes, names(waiting)) == (100, [4, 3, 2, 1], [f"r{number}" for number in range(100)])
