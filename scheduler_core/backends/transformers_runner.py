@@ -1,4 +1,4 @@
-"""Runs a Llama-architecture model of transformers over a paged KV memory: all tokens of a tick in one forward.
+"""Runs a Llama-architecture model over a paged KV memory: all tokens of a tick in one forward.
 
 Keeps KV blocks and nothing about any request. The weights are shared between runners; the KV memory is a runner's own.
 """
@@ -9,10 +9,8 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scheduler_core.backends.base import CopyError
 from scheduler_core.backends.model_store import LoadedModel
@@ -20,7 +18,9 @@ from scheduler_core.errors import ModelError, RequestError
 from scheduler_core.output import ModelRunnerOutput, SampledToken, ScheduledRequest, SchedulerOutput, TokenProb
 from scheduler_core.trace import Backend
 
-ATTENTION = "tickscope_paged"
+if TYPE_CHECKING:
+    from scheduler_core.backends.ragged_batch import RaggedBatch
+
 NUM_CANDIDATES = 5
 #: Share of the free memory that one run's KV may take.
 _MEMORY_SHARE = 0.8
@@ -37,7 +37,8 @@ class TransformersRunner:
         self._head_dim = int(getattr(self._config, "head_dim", None) or self._config.hidden_size // self._num_heads)
         self._kv: Any = None
         self._block_size = 0
-        self._use_paged_attention()
+        with loaded.lock:
+            self._forward = loaded.forward
 
     # --- facts ---------------------------------------------------------------------------------------------------
 
@@ -106,12 +107,7 @@ class TransformersRunner:
 
     def token_text(self, token_id: int) -> str:
         """The text of one token; bytes that are only a part of a character are shown as <0xE6>."""
-        tokenizer = self._loaded.tokenizer
-        text = str(tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
-        if "\ufffd" not in text:
-            return text
-        letters = str(tokenizer.convert_ids_to_tokens(token_id) or "")
-        return "".join(f"<0x{_BYTE_OF_LETTER[c]:02X}>" if c in _BYTE_OF_LETTER else c for c in letters) or text
+        return self._loaded.token_text(token_id)
 
     # --- memory --------------------------------------------------------------------------------------------------
 
@@ -160,40 +156,23 @@ class TransformersRunner:
         """One forward for all scheduled tokens; `wall_seconds` leaves out waiting for another run's forward."""
         if not output.scheduled:
             return ModelRunnerOutput(sampled={})
+        if self._kv is None:
+            raise RuntimeError("allocate() was not called before execute_model()")
         import torch
+
+        from scheduler_core.backends.ragged_batch import RaggedBatch
 
         with self._loaded.lock, torch.inference_mode():
             start = time.perf_counter()
-            batch = self._batch(output.scheduled)
-            hidden = self._forward(batch)
+            batch = RaggedBatch.make(output.scheduled, self._block_size)
+            hidden = self._forward.hidden(batch, self._kv.flatten(2, 3))
             failed = _failures(batch, hidden)
             asked = [item for item in batch.items if item.samples and item.request_id not in failed]
             sampled = self._sample(batch, hidden, asked, failed)
             return ModelRunnerOutput(sampled, time.perf_counter() - start, failed or None)
 
-    def _batch(self, scheduled: Sequence[ScheduledRequest]) -> Batch:
-        if self._kv is None:
-            raise RuntimeError("allocate() was not called before execute_model()")
-        return Batch.make(scheduled, self._kv.flatten(2, 3), self._block_size, self._loaded.device)
-
-    def _forward(self, batch: Batch) -> Any:
-        """The last hidden state `[tokens, hidden]`."""
-        import torch
-
-        # A mask of four dimensions is handed on as it is: ours is in the batch, this one only keeps
-        # transformers from making its own.
-        no_mask = torch.empty((1, 1, 1, 1), device=batch.token_ids.device)
-        result = self._loaded.model.model(
-            input_ids=batch.token_ids,
-            position_ids=batch.positions,
-            attention_mask=no_mask,
-            use_cache=False,
-            paged_batch=batch,
-        )
-        return result.last_hidden_state[0]
-
     def _sample(
-        self, batch: Batch, hidden: Any, items: list[ScheduledRequest], failed: dict[str, str]
+        self, batch: RaggedBatch, hidden: Any, items: list[ScheduledRequest], failed: dict[str, str]
     ) -> dict[str, SampledToken]:
         """Draw for each of `items`; one whose logits are no numbers goes to `failed` instead."""
         if not items:
@@ -201,12 +180,13 @@ class TransformersRunner:
         import torch
 
         rows = torch.tensor([batch.last_row(item.request_id) for item in items], device=hidden.device)
-        logits = self._loaded.model.lm_head(hidden[rows]).float()
-        broken = (logits.isnan() | logits.isposinf()).any(dim=-1).tolist()
+        logits = self._forward.logits(hidden[rows]).float()
         for row, item in enumerate(items):
             logits[row, self._forbidden(item)] = -math.inf
-        best = torch.topk(logits.softmax(dim=-1), min(NUM_CANDIDATES, logits.shape[-1]), dim=-1)
-        probs, ids = best.values.tolist(), best.indices.tolist()
+        total = logits.logsumexp(dim=-1, keepdim=True)
+        broken = (~total.isfinite()).flatten().tolist()
+        best = torch.topk(logits, min(NUM_CANDIDATES, logits.shape[-1]), dim=-1)
+        probs, ids = (best.values - total).exp().tolist(), best.indices.tolist()
         greedy = logits.argmax(dim=-1).tolist()
         sampled = {}
         for row, item in enumerate(items):
@@ -226,166 +206,8 @@ class TransformersRunner:
             return []
         return [*self.eos_token_ids, *item.sampling.stop_token_ids]
 
-    def _use_paged_attention(self) -> None:
-        """Have the model call `paged_attention`; plain `generate` on the same model goes on working."""
-        from transformers import AttentionInterface, AttentionMaskInterface
-        from transformers.masking_utils import sdpa_mask
 
-        with self._loaded.lock:
-            if self._config._attn_implementation != ATTENTION:
-                AttentionInterface.register(ATTENTION, paged_attention)
-                AttentionMaskInterface.register(ATTENTION, sdpa_mask)
-                self._loaded.model.set_attn_implementation(ATTENTION)
-
-
-# --- the batch ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Several tokens of one request: rows `first .. end` of the batch, the slots they see, and which of them each."""
-
-    first: int
-    end: int
-    seen: Any
-    mask: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A tick's tokens side by side: first the requests with a single token, then the chunks.
-
-    `kv` is the run's memory with blocks and slots in one axis; `written` the slot of each token; `seen` and
-    `seen_mask` the slots that each single token sees, padded to the longest.
-    """
-
-    items: tuple[ScheduledRequest, ...]
-    ends: dict[str, int]
-    kv: Any
-    token_ids: Any
-    positions: Any
-    written: Any
-    seen: Any
-    seen_mask: Any
-    chunks: tuple[Chunk, ...]
-
-    @classmethod
-    def make(cls, scheduled: Sequence[ScheduledRequest], kv: Any, block_size: int, device: str) -> Batch:
-        import torch
-
-        singles = [item for item in scheduled if item.num_tokens == 1]
-        items = (*singles, *(item for item in scheduled if item.num_tokens > 1))
-        slots = {item.request_id: _slots(item, block_size) for item in items}
-        ends, row = {}, 0
-        for item in items:
-            row += item.num_tokens
-            ends[item.request_id] = row
-        seen, mask = _padded([slots[item.request_id] for item in singles], device)
-        return cls(
-            items=items,
-            ends=ends,
-            kv=kv,
-            token_ids=torch.tensor([[t for item in items for t in item.token_ids]], device=device),
-            positions=torch.tensor([[p for item in items for p in range(item.start, item.end)]], device=device),
-            written=torch.tensor([s for item in items for s in slots[item.request_id][item.start :]], device=device),
-            seen=seen,
-            seen_mask=mask,
-            chunks=tuple(
-                _chunk(item, ends[item.request_id], slots[item.request_id], device) for item in items[len(singles) :]
-            ),
-        )
-
-    def last_row(self, request_id: str) -> int:
-        return self.ends[request_id] - 1
-
-    def attend(self, layer: int, query: Any, key: Any, value: Any, scaling: float | None) -> Any:
-        """Keep the new K and V, then the attention of every token; `[1, tokens, heads, dim]`."""
-        import torch
-
-        kv = self.kv[layer]
-        kv[0].index_copy_(0, self.written, key[0].transpose(0, 1))
-        kv[1].index_copy_(0, self.written, value[0].transpose(0, 1))
-        parts = [] if self.seen is None else [self._attend_singles(kv, query, scaling)]
-        parts += [_attend_chunk(chunk, kv, query, scaling) for chunk in self.chunks]
-        return torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
-
-    def _attend_singles(self, kv: Any, query: Any, scaling: float | None) -> Any:
-        """All single tokens together; the query heads that share a KV head stand where queries in time would."""
-        from torch.nn.functional import scaled_dot_product_attention
-
-        num, longest = self.seen.shape
-        heads, kv_heads, dim = query.shape[1], kv.shape[2], kv.shape[3]
-        keys, values = kv.index_select(1, self.seen.flatten()).view(2, num, longest, kv_heads, dim).transpose(2, 3)
-        grouped = query[0, :, :num].transpose(0, 1).reshape(num, kv_heads, heads // kv_heads, dim)
-        result = scaled_dot_product_attention(grouped, keys, values, attn_mask=self.seen_mask, scale=scaling)
-        return result.reshape(1, num, heads, dim)
-
-
-def _slots(item: ScheduledRequest, block_size: int) -> list[int]:
-    """The slot of every token up to the last scheduled one, in order of position."""
-    found: list[int] = []
-    for block in item.block_ids[: -(-item.end // block_size)]:
-        found.extend(range(block * block_size, (block + 1) * block_size))
-    return found[: item.end]
-
-
-def _padded(rows: list[list[int]], device: str) -> tuple[Any, Any]:
-    """Slots `[rows, longest]` and their mask `[rows, 1, 1, longest]`, None where nothing is padded.
-
-    A row is padded with its own first slot, so that what other requests computed, NaN even, cannot reach it.
-    """
-    import torch
-
-    if not rows:
-        return None, None
-    longest = max(map(len, rows))
-    seen = torch.tensor([row + row[:1] * (longest - len(row)) for row in rows], device=device)
-    if all(len(row) == longest for row in rows):
-        return seen, None
-    lengths = torch.tensor([len(row) for row in rows], device=device)
-    return seen, (torch.arange(longest, device=device) < lengths[:, None])[:, None, None, :]
-
-
-def _chunk(item: ScheduledRequest, end: int, slots: list[int], device: str) -> Chunk:
-    import torch
-
-    first = end - item.num_tokens
-    seen = torch.tensor(slots, device=device)
-    if item.start == 0:
-        return Chunk(first, end, seen, None)  # plainly causal: the kernel's own mask does
-    last_seen = torch.arange(item.start, item.end, device=device)[:, None]
-    return Chunk(first, end, seen, torch.arange(item.end, device=device) <= last_seen)
-
-
-def _attend_chunk(chunk: Chunk, kv: Any, query: Any, scaling: float | None) -> Any:
-    from torch.nn.functional import scaled_dot_product_attention
-
-    keys, values = kv.index_select(1, chunk.seen).transpose(1, 2)
-    result = scaled_dot_product_attention(
-        query[:, :, chunk.first : chunk.end],
-        keys[None],
-        values[None],
-        attn_mask=chunk.mask,
-        is_causal=chunk.mask is None,
-        scale=scaling,
-        enable_gqa=query.shape[1] != kv.shape[2],
-    )
-    return result.transpose(1, 2)
-
-
-def paged_attention(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, paged_batch: Any = None, **options: Any
-) -> tuple[Any, None]:
-    """transformers' attention function: paged when a batch comes along, else the usual one (as in `generate`)."""
-    if paged_batch is not None:
-        return paged_batch.attend(module.layer_idx, query, key, value, options.get("scaling")), None
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-    result: tuple[Any, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    return result
-
-
-def _failures(batch: Batch, hidden: Any) -> dict[str, str]:
+def _failures(batch: RaggedBatch, hidden: Any) -> dict[str, str]:
     """Requests of which some token came out as no number; nothing of theirs may be kept."""
     if hidden.isfinite().all():
         return {}
@@ -436,16 +258,6 @@ def _checked(text: str) -> str:
             "remove it"
         ) from None
     return text
-
-
-def _letters_of_bytes() -> dict[str, int]:
-    """Byte-level BPE writes each byte as a printable letter; letter -> byte."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
-_BYTE_OF_LETTER = _letters_of_bytes()
 
 
 def _zeros(shape: tuple[int, ...], dtype: Any, device: str) -> Any:
