@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba import njit, prange, types
@@ -26,10 +27,10 @@ _ALIGNMENT = 64
 
 def _tile_shape() -> tuple[int, int, int]:
     """Lanes of a vector, vectors in a row of the tile, rows: as many sums as the registers hold."""
-    features = binding.get_host_cpu_features()
-    if features.get("avx512f"):
+    features = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()  # type: ignore[attr-defined]
+    if "+avx512f" in features.split(","):
         return 16, 3, 8
-    if features.get("avx2"):
+    if "+avx2" in features.split(","):
         return 8, 2, 6
     return 4, 4, 6
 

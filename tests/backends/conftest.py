@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -16,10 +17,11 @@ def tiny_folder_kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tiny_folder(tmp_path_factory.mktemp("tiny") / "tiny-llama")
 
 
-@pytest.fixture(scope="session")
-def tiny(tiny_folder_kept: Path) -> model_store.LoadedModel:
-    """The tiny model in memory, on the CPU so that it is computed in fp32."""
-    return model_store.load(tiny_folder_kept, device="cpu")
+@pytest.fixture(scope="session", params=["compiled", "transformers"])
+def tiny(tiny_folder_kept: Path, request: pytest.FixtureRequest) -> model_store.LoadedModel:
+    """The tiny model in memory, on the CPU so that it is computed in fp32, under each of its two forwards."""
+    loaded = model_store.load(tiny_folder_kept, device="cpu")
+    return dataclasses.replace(loaded, compiled=request.param == "compiled")
 
 
 @pytest.fixture

@@ -1,0 +1,95 @@
+"""Products of rows with weights in panels, against numpy in double precision."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_core.backends.panels import ROWS, WIDTH, aligned, pack, product
+
+ROOT = Path(__file__).parents[2]
+
+
+def multiply(x: np.ndarray, weight: np.ndarray, num_rows: int | None = None) -> np.ndarray:
+    panels = pack(weight)
+    out = np.full((len(x), len(panels) * WIDTH), 7.0, np.float32)
+    product(x, len(x) if num_rows is None else num_rows, panels, out)
+    return out
+
+
+def random_arrays(rows: int, inputs: int, outputs: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(rows * 10_000 + inputs * 100 + outputs)
+    return rng.standard_normal((rows, inputs)).astype(np.float32), rng.standard_normal((outputs, inputs)).astype(
+        np.float32
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.integers(1, 3 * ROWS + 1), inputs=st.integers(1, 70), outputs=st.integers(1, 3 * WIDTH + 1))
+def test_a_product_is_that_of_numpy_for_every_shape(rows: int, inputs: int, outputs: int) -> None:
+    x, weight = random_arrays(rows, inputs, outputs)
+    exact = x.astype(np.float64) @ weight.T.astype(np.float64)
+    np.testing.assert_allclose(multiply(x, weight)[:, :outputs], exact, rtol=1e-5, atol=1e-5 * np.sqrt(inputs))
+
+
+def test_columns_that_fill_the_last_panel_are_zero() -> None:
+    x, weight = random_arrays(3, 5, WIDTH + 1)
+    assert not multiply(x, weight)[:, WIDTH + 1 :].any()
+
+
+def test_rows_beyond_the_number_asked_for_are_left_alone() -> None:
+    x, weight = random_arrays(ROWS + 3, 8, WIDTH)
+    assert (multiply(x, weight, ROWS + 1)[ROWS + 1 :] == 7.0).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_row_that_is_no_number_spoils_itself_and_no_other(bad: float) -> None:
+    x, weight = random_arrays(ROWS + 2, 16, WIDTH)
+    clean = multiply(x, weight)
+    x[3, 5] = bad
+    spoiled = multiply(x, weight)
+    assert not np.isfinite(spoiled[3]).any()
+    others = [row for row in range(len(x)) if row != 3]
+    np.testing.assert_array_equal(spoiled[others], clean[others])
+
+
+def test_a_row_gives_the_same_numbers_whatever_stands_beside_it() -> None:
+    x, weight = random_arrays(3 * ROWS, 64, 2 * WIDTH)
+    together = multiply(x, weight)
+    alone = np.concatenate([multiply(row[None], weight) for row in x])
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_memory_starts_at_a_cache_line() -> None:
+    assert [aligned((3, n)).ctypes.data % 64 for n in (1, 7, 1000)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("cpu", "features", "lanes"), [("haswell", "+avx2,+fma", 8), ("nehalem", "+sse4.2", 4)])
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the smaller CPUs are of the x86 family")
+def test_the_tile_of_a_smaller_cpu_computes_the_same(cpu: str, features: str, lanes: int) -> None:
+    """The same checks in a process that compiles for less than this machine has."""
+    code = (
+        "from tests.backends import test_panels as t\n"
+        "t.test_a_product_is_that_of_numpy_for_every_shape()\n"
+        "t.test_a_row_gives_the_same_numbers_whatever_stands_beside_it()\n"
+        "from scheduler_core.backends.panels import LANES; print(LANES)"
+    )
+    smaller = {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": features}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, **smaller},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == lanes
