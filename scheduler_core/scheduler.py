@@ -237,11 +237,11 @@ class Scheduler:
             tuple(request.token_ids[start:end]),
             start,
             self.kv.tables[request.id][: self.kv.blocks_for(end)],
-            samples=end == request.num_tokens,
-            output_index=request.num_output_tokens,
-            sampling=request.spec.sampling,
-            seed=request.seed,
-            recomputed_tokens=request.num_computed_before(start, end),
+            end == request.num_tokens,
+            request.num_output_tokens,
+            request.spec.sampling,
+            request.seed,
+            request.num_computed_before(start, end),
         )
 
     # The end of a tick
