@@ -144,17 +144,23 @@ def load(path: str | Path | None = None, progress: Progress | None = None, devic
     """
     report = progress or _silent
     weights = find_weights(path) or Weights("hub", HUB_REPO, HUB_REPO.rpartition("/")[2])
-    if weights.kind == "gguf":
-        folder, digest = _converted(Path(weights.location), _part(report, 0.0, 0.8))
-    else:
-        folder = (
-            _fetched(weights.location, _part(report, 0.0, 0.8)) if weights.kind == "hub" else Path(weights.location)
-        )
-        digest = _check_folder(folder)
+    folder, digest = _on_disk(weights, _part(report, 0.0, 0.8))
     report(0.8, f"loading {weights.name}")
     loaded = _into_memory(folder, digest, weights.name, device)
     report(1.0, f"{weights.name} is ready")
     return loaded
+
+
+def folder_of(weights: Weights) -> Path:
+    """The folder in which a model is ready to be loaded, converted or fetched first where needed."""
+    return _on_disk(weights, _silent)[0]
+
+
+def _on_disk(weights: Weights, progress: Progress) -> tuple[Path, str]:
+    if weights.kind == "gguf":
+        return _converted(Path(weights.location), progress)
+    folder = _fetched(weights.location, progress) if weights.kind == "hub" else Path(weights.location)
+    return folder, _check_folder(folder)
 
 
 class SharedModel:
@@ -329,7 +335,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _into_memory(folder: Path, digest: str, name: str, device: str | None) -> LoadedModel:
-    _let_threads_sleep()
+    let_threads_sleep()
     import torch
     from transformers import AutoTokenizer, LlamaForCausalLM
 
@@ -349,7 +355,7 @@ def _into_memory(folder: Path, digest: str, name: str, device: str | None) -> Lo
     return LoadedModel(model, tokenizer, digest, str(dtype).removeprefix("torch."), place, name)
 
 
-def _let_threads_sleep() -> None:
+def let_threads_sleep() -> None:
     """Have torch's threads sleep rather than spin while they wait for one another; works until torch is imported.
 
     The cores are shared with the browser: with two busy cores a tick took 0.8 s and more spinning, 0.2 s sleeping.
