@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 
 from scheduler_core.block_pool import BlockPool
 from scheduler_core.config import EngineConfig
@@ -47,8 +48,8 @@ class KVCacheManager:
         self.host_blocks_used = 0
         self._promised: dict[str, int] = {}
         self._num_published: dict[str, int] = {}
-        self._weights = weights
-        self._dtype = dtype
+        # Kept, so that blocks of the same namespace share one object.
+        self._namespace = lru_cache(maxsize=256)(partial(CacheNamespace, weights, dtype, config.block_size))
         self._log = log
 
     # What fits
@@ -76,7 +77,7 @@ class KVCacheManager:
     # What hits
 
     def namespace(self, request: Request) -> CacheNamespace:
-        return CacheNamespace(self._weights, self._dtype, self.block_size, request.spec.salt, request.spec.adapter)
+        return self._namespace(request.spec.salt, request.spec.adapter)
 
     def lookup(self, request: Request) -> list[int]:
         """Blocks that hold the longest known prefix; at least one token is left to compute."""
