@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from scheduler_core import terminal
 from scheduler_core.errors import BenchError
@@ -42,15 +44,7 @@ def scheduler(
     with remarks.status("measuring"):
         times = run_module(python, "scheduler_core.bench.scheduler.race", [ticks, *(["vllm"] if python else [])])
     figures = report.summarise(times, machine, ticks)
-    if json_ == "-":
-        print(json.dumps(figures))
-        return
-    console = terminal.result_console()
-    console.print(report.table(figures))
-    for line in report.remarks(figures, machine):
-        console.print(line, style="dim", markup=False, highlight=False)
-    if json_ is not None:
-        terminal.write_file(Path(json_), (json.dumps(figures, indent=1) + "\n").encode())
+    _tell(figures, json_, [report.table(figures)], report.remarks(figures, machine))
 
 
 @app.command()
@@ -76,14 +70,61 @@ def engine(
     with remarks.status("starting") as status:
         raw = race.race(chosen, rounds, threads or machine.cores, python, status.update)
     document = report.document(raw, machine)
+    _tell(document, json_, report.tables(document), (*report.remarks(document), machine.text))
+
+
+@app.command()
+def swap(
+    json_: terminal.JsonOption = None,
+    rounds: Annotated[int, typer.Option(min=1, max=50, help="Turns of each way at each length.")] = 5,
+    longest: Annotated[int, typer.Option(min=32, max=4_096, hidden=True)] = 2_048,
+) -> None:
+    """What coming back from a preemption costs: KV copied out and in, or its tokens computed again."""
+    from scheduler_core.bench.machine import MachineFacts
+    from scheduler_core.bench.model_ticks import load_runner, versions
+    from scheduler_core.bench.swap import report
+    from scheduler_core.bench.swap.measure import lengths, measure
+
+    machine = MachineFacts.here()
+    with terminal.remark_console().status("loading the model") as status:
+        runner = load_runner()
+        results = measure(runner, lengths(longest), rounds, status.update)
+    document = report.document(results, runner.backend, machine, versions())
+    _tell(document, json_, report.tables(document), report.remarks(document, machine))
+
+
+@app.command()
+def calibrate(
+    json_: terminal.JsonOption = None,
+    rounds: Annotated[int, typer.Option(min=1, max=50, help="Turns of each tick.")] = 5,
+    largest: Annotated[int | None, typer.Option(min=100, hidden=True)] = None,
+) -> None:
+    """Fit the cost model's "smollm2-cpu" to ticks of the real model on this machine; changes nothing."""
+    from scheduler_core.bench.calibration import report
+    from scheduler_core.bench.calibration.measure import measure
+    from scheduler_core.bench.calibration.shapes import grid
+    from scheduler_core.bench.machine import MachineFacts
+    from scheduler_core.bench.model_ticks import load_runner, versions
+
+    machine = MachineFacts.here()
+    with terminal.remark_console().status("loading the model") as status:
+        runner = load_runner()
+        report.check_model(runner)
+        measured = measure(runner, grid(largest), rounds, status.update)
+    document = report.document(measured, machine, versions())
+    _tell(document, json_, report.tables(document), report.remarks(document, machine))
+
+
+def _tell(figures: Mapping[str, Any], json_: str | None, tables: Iterable[Table], lines: Iterable[str]) -> None:
+    """JSON alone for "-"; else tables and remarks for people, and JSON in the file if one is named."""
     if json_ == "-":
-        print(json.dumps(document))
+        print(json.dumps(figures))
         return
     if json_ is not None:
-        terminal.write_file(Path(json_), (json.dumps(document, indent=1) + "\n").encode())
+        terminal.write_file(Path(json_), (json.dumps(figures, indent=1) + "\n").encode())
     console = terminal.result_console()
-    for table in report.tables(document):
+    for table in tables:
         console.print(table)
         console.print()
-    for line in (*report.remarks(document), machine.text):
+    for line in lines:
         console.print(line, style="dim", markup=False, highlight=False)

@@ -1,0 +1,1 @@
+"""The cost model's machine "smollm2-cpu" fitted to measured ticks of the real model."""
