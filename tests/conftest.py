@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from scheduler_core.backends import model_store
 from tests.figures import TOLD
 
-# Before any test imports torch, as the model store does it.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Before any test imports torch.
+model_store.let_threads_sleep()
 
 #: What only some checkouts have beside them, or have built, may be missing; everything else has to run.
 MAY_BE_MISSING = ("not beside the project", "the peers' environment is not built: make bench-peers")

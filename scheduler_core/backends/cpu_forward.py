@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
-import numba
 import numpy as np
 
-from scheduler_core.backends import llama_kernels
-from scheduler_core.backends.paged_attention import chunk_mask
-from scheduler_core.backends.panels import TURN, WIDTH, Floats, aligned, pack, product
+from scheduler_core.backends.crew import Crew
+from scheduler_core.backends.llama_kernels import Chunks, Room, Rows, Singles, Weights, forward, num_phases
+from scheduler_core.backends.panels import ROWS, WIDTH, Floats, aligned, num_panels, pack, product
 from scheduler_core.backends.ragged_batch import Chunk, RaggedBatch
 
 
@@ -26,40 +26,8 @@ def can_run(model: Any) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer's weights; the matrices in panels."""
-
-    attention_norm: Floats
-    qkv: Floats
-    o: Floats
-    mlp_norm: Floats
-    gate: Floats
-    up: Floats
-    down: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What is computed on the way through a layer, `[rows, columns]` each."""
-
-    x: Floats
-    normed: Floats
-    qkv: Floats
-    attended: Floats
-    gate: Floats
-    up: Floats
-    added: Floats
-
-    @classmethod
-    def make(cls, rows: int, hidden: int, qkv: int, attended: int, gate: int) -> Room:
-        """Room for `rows` rows; products need columns for whole panels."""
-        widths = (hidden, hidden, _whole_panels(qkv), attended, _whole_panels(gate), _whole_panels(gate))
-        return cls(*(aligned((rows, width)) for width in (*widths, _whole_panels(hidden))))
-
-
 class CpuForward:
-    """The weights of a model as the kernels want them, and room for the rows of a tick.
+    """A model's weights as the kernel wants them, room for the rows of a tick, and the threads.
 
     Made once per model; who calls it holds the model's lock, as the room is shared.
     """
@@ -69,110 +37,126 @@ class CpuForward:
         self._heads = int(config.num_attention_heads)
         self._kv_heads = int(config.num_key_value_heads)
         self._head_dim = int(getattr(config, "head_dim", None) or config.hidden_size // self._heads)
-        self._hidden = int(config.hidden_size)
         self._vocabulary = int(config.vocab_size)
-        self._eps = np.float32(config.rms_norm_eps)
-        self._scale = np.float32(self._head_dim**-0.5)
         self._rotary = model.model.rotary_emb
         self._embedding = model.model.embed_tokens.weight.detach()
-        self._norm = _array(model.model.norm.weight)
-        self._head = pack(_array(model.lm_head.weight))
-        self._layers = [_layer(layer) for layer in model.model.layers]
-        self._room = self._make_room(0)
-        self._attend_singles = llama_kernels.make_attend_singles(self._heads // self._kv_heads, self._head_dim)
+        self._weights = _weights(model)
+        self._head = pack([_array(model.lm_head.weight)])
+        self._room = self._make_room(1, 0)
+        self._crew = Crew()
 
     def hidden(self, batch: RaggedBatch, kv: Any) -> Any:
         """The last hidden state `[rows, hidden]` of a tick, a tensor; `kv` `[layer, 2, slots, kv heads, head]`."""
         rows = len(batch.token_ids)
-        room = self._room_for(rows)
-        cos, sin = self._rope(batch)
-        room.x[:rows] = self._embedding[_tensor(batch.token_ids)].numpy()
-        with TURN:
-            _use_torchs_threads()
-            for layer, memory in zip(self._layers, kv.numpy(), strict=True):
-                self._run_layer(layer, memory, batch, cos, sin)
-            llama_kernels.norm(room.x, rows, self._norm, self._eps, room.normed)
-        return _tensor(room.normed[:rows].copy())
+        chunks, panels = _chunks(batch.chunks, self._heads, self._kv_heads)
+        self._see_to_room(rows, panels)
+        self._room.x[:rows] = self._embedding[_tensor(batch.token_ids)].numpy()
+        memory = kv.numpy()
+        self._run(
+            forward,
+            num_phases(len(memory)),
+            self._weights,
+            self._room,
+            Rows(*self._rope(batch), batch.slots),
+            Singles(batch.tables, batch.lengths, batch.block_size),
+            chunks,
+            memory,
+            self._heads,
+            np.float32(self._head_dim**-0.5),
+        )
+        return _tensor(self._room.normed[:rows].copy())
 
     def logits(self, hidden: Any) -> Any:
         """Scores `[rows, vocabulary]` of some rows of the last hidden state."""
         x = hidden.numpy()
         out = aligned((len(x), len(self._head) * WIDTH))
-        with TURN:
-            _use_torchs_threads()
-            product(x, len(x), self._head, out)
+        self._run(product, 1, x, len(x), self._head, out)
         return _tensor(out)[:, : self._vocabulary]
 
-    def _run_layer(self, layer: Layer, memory: Floats, batch: RaggedBatch, cos: Floats, sin: Floats) -> None:
-        room, rows = self._room, len(batch.token_ids)
-        keys, values = memory
-        llama_kernels.attention_input(
-            room.x, rows, layer.attention_norm, self._eps, layer.qkv, self._heads,
-            cos, sin, keys, values, batch.slots, room.normed, room.qkv,
-        )  # fmt: skip
-        if batch.num_singles:
-            self._attend_singles(
-                room.qkv, batch.num_singles, keys, values,
-                batch.tables, batch.block_size, batch.lengths, self._scale, room.attended,
-            )  # fmt: skip
-        for chunk in batch.chunks:
-            self._attend_chunk(chunk, keys, values)
-        llama_kernels.attention_output(
-            room.x, rows, room.attended, layer.o, layer.mlp_norm, self._eps,
-            layer.gate, layer.up, layer.down, room.normed, room.gate, room.up, room.added,
-        )  # fmt: skip
+    def _run(self, kernel: Any, phases: int, *arguments: Any) -> None:
+        """With as many threads as torch was told to use."""
+        import torch
 
-    def _attend_chunk(self, chunk: Chunk, keys: Floats, values: Floats) -> None:
-        """Attention of several tokens of one request."""
-        from torch.nn.functional import scaled_dot_product_attention
-
-        room, heads, kv_heads, dim = self._room, self._heads, self._kv_heads, self._head_dim
-        num = chunk.end - chunk.first
-        query = _tensor(room.qkv[chunk.first : chunk.end, : heads * dim]).view(num, heads, dim).transpose(0, 1)
-        seen = _tensor(chunk.seen)
-        result = scaled_dot_product_attention(
-            query[None],
-            _tensor(keys).index_select(0, seen).transpose(0, 1)[None],
-            _tensor(values).index_select(0, seen).transpose(0, 1)[None],
-            attn_mask=chunk_mask(chunk, "cpu"),
-            is_causal=chunk.start == 0,
-            scale=float(self._scale),
-            enable_gqa=heads != kv_heads,
-        )
-        room.attended[chunk.first : chunk.end] = result[0].transpose(0, 1).reshape(num, heads * dim).numpy()
+        self._crew.run(torch.get_num_threads(), kernel, phases, *arguments)
 
     def _rope(self, batch: RaggedBatch) -> tuple[Floats, Floats]:
         """Cosines and sines `[rows, head]` of the rows' positions, as transformers computes them."""
         cos, sin = self._rotary(self._embedding, _tensor(batch.positions)[None])
         return cos[0].numpy(), sin[0].numpy()
 
-    def _make_room(self, rows: int) -> Room:
+    def _see_to_room(self, rows: int, panels: int) -> None:
+        """The room is kept from tick to tick, and made larger where it is too small."""
+        has_rows, has_panels = len(self._room.x), len(self._room.keys)
+        if rows > has_rows or panels > has_panels:
+            self._room = self._make_room(
+                has_rows if rows <= has_rows else 2 * rows, has_panels if panels <= has_panels else 2 * panels
+            )
+
+    def _make_room(self, rows: int, panels: int) -> Room:
+        """For so many rows, and so many panels of chunks' keys; products need columns for whole panels."""
+        hidden, gate = self._weights.final_norm.shape[0], self._weights.down.shape[1]
         queries = self._heads * self._head_dim
         qkv = queries + 2 * self._kv_heads * self._head_dim
-        return Room.make(rows, self._hidden, qkv, queries, self._layers[0].down.shape[1])
+        return Room(
+            x=aligned((rows, hidden)),
+            normed=aligned((rows, hidden)),
+            qkv=aligned((rows, num_panels(qkv) * WIDTH)),
+            attended=aligned((rows, queries)),
+            gate=aligned((rows, num_panels(gate) * WIDTH)),
+            up=aligned((rows, num_panels(gate) * WIDTH)),
+            added=aligned((rows, num_panels(hidden) * WIDTH)),
+            keys=aligned((panels, self._head_dim, WIDTH)),
+            values=aligned((num_panels(self._head_dim), panels * WIDTH, WIDTH)),
+        )
 
-    def _room_for(self, rows: int) -> Room:
-        """The room kept from tick to tick, made larger where it is too small."""
-        if len(self._room.x) < rows:
-            self._room = self._make_room(2 * rows)
-        return self._room
+
+def _chunks(chunks: tuple[Chunk, ...], heads: int, kv_heads: int) -> tuple[Chunks, int]:
+    """The work of the chunks' attention, and the panels that it needs: each chunk's, KV head by KV head."""
+    sizes = [num_panels(len(chunk.seen)) for chunk in chunks]
+    starts = list(accumulate((kv_heads * size for size in sizes), initial=0))
+    first_seen = accumulate((len(chunk.seen) for chunk in chunks), initial=0)
+    gathers = [row for args in zip(chunks, starts, first_seen, strict=False) for row in _gathers(*args, kv_heads)]
+    tasks = [row for chunk, start in zip(chunks, starts, strict=False) for row in _tasks(chunk, start, heads, kv_heads)]
+    seen = np.concatenate([chunk.seen for chunk in chunks]) if chunks else np.empty(0, np.int64)
+    return Chunks(seen, _table(gathers, 4), _table(tasks, 5)), starts[-1]
 
 
-def _whole_panels(columns: int) -> int:
-    return -(-columns // WIDTH) * WIDTH
+def _gathers(chunk: Chunk, first_panel: int, first_seen: int, kv_heads: int) -> Iterator[tuple[int, ...]]:
+    length = len(chunk.seen)
+    size = num_panels(length)
+    for head in range(kv_heads):
+        for panel in range(size):
+            place = panel * WIDTH
+            yield first_seen + place, min(WIDTH, length - place), head, first_panel + head * size + panel
 
 
-def _layer(layer: Any) -> Layer:
-    attention, mlp = layer.self_attn, layer.mlp
-    qkv = np.concatenate([_array(part.weight) for part in (attention.q_proj, attention.k_proj, attention.v_proj)])
-    return Layer(
-        _array(layer.input_layernorm.weight),
-        pack(qkv),
-        pack(_array(attention.o_proj.weight)),
-        _array(layer.post_attention_layernorm.weight),
-        pack(_array(mlp.gate_proj.weight)),
-        pack(_array(mlp.up_proj.weight)),
-        pack(_array(mlp.down_proj.weight)),
+def _tasks(chunk: Chunk, first_panel: int, heads: int, kv_heads: int) -> Iterator[tuple[int, ...]]:
+    """The longest first: threads that share them end at like times."""
+    size = num_panels(len(chunk.seen))
+    for row in reversed(range(chunk.first, chunk.end, ROWS)):
+        position = chunk.start + row - chunk.first
+        for head in range(heads):
+            panel = first_panel + head * kv_heads // heads * size
+            yield row, min(ROWS, chunk.end - row), position, head, panel
+
+
+def _table(rows: list[tuple[int, ...]], columns: int) -> Any:
+    return np.array(rows, np.int64).reshape(len(rows), columns)
+
+
+def _weights(model: Any) -> Weights:
+    layers = model.model.layers
+    attention, mlp = [layer.self_attn for layer in layers], [layer.mlp for layer in layers]
+    return Weights(
+        attention_norm=np.stack([_array(layer.input_layernorm.weight) for layer in layers]),
+        qkv=pack([np.concatenate([_array(part.weight) for part in (a.q_proj, a.k_proj, a.v_proj)]) for a in attention]),
+        o=pack([_array(a.o_proj.weight) for a in attention]),
+        mlp_norm=np.stack([_array(layer.post_attention_layernorm.weight) for layer in layers]),
+        gate=pack([_array(m.gate_proj.weight) for m in mlp]),
+        up=pack([_array(m.up_proj.weight) for m in mlp]),
+        down=pack([_array(m.down_proj.weight) for m in mlp]),
+        final_norm=_array(model.model.norm.weight),
+        eps=np.float32(model.config.rms_norm_eps),
     )
 
 
@@ -185,11 +169,3 @@ def _tensor(array: Any) -> Any:
     import torch
 
     return torch.from_numpy(array)
-
-
-def _use_torchs_threads() -> None:
-    """As many threads as torch was told to use."""
-    import torch
-
-    most = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
-    numba.set_num_threads(min(torch.get_num_threads(), most))

@@ -6,20 +6,20 @@ once, front to back, whatever the number of rows; the sums stay in registers. Kn
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import binding, ir
-from numba import njit, prange, types
+from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from scheduler_core.backends.crew import claim, finish, wait
+
 Floats = NDArray[np.float32]
 
-#: Where numba has only its own thread pool, which two threads may not enter at once, kernels take turns.
-TURN = threading.Lock()
 #: NaN must stay NaN: a request whose values are no numbers is found by them.
 FAST = {"contract", "reassoc", "arcp", "nsz"}
 _ALIGNMENT = 64
@@ -37,23 +37,32 @@ def _tile_shape() -> tuple[int, int, int]:
 
 LANES, VECTORS, ROWS = _tile_shape()
 WIDTH = LANES * VECTORS
-_BYTES = 4
+#: Bytes of a number.
+FLOAT = 4
 
 
-def pack(weight: Floats) -> Floats:
-    """`[outputs, inputs]` as panels `[panels, inputs, WIDTH]`; the last is filled up with zeros."""
-    outputs, inputs = weight.shape
-    panels = aligned((-(-outputs // WIDTH), inputs, WIDTH))
-    panels[-1] = 0.0
+def pack(weights: Sequence[Floats]) -> Floats:
+    """Matrices `[outputs, inputs]` of one shape, one after the other as panels `[all panels, inputs, WIDTH]`.
+
+    The last panel of each is filled up with zeros.
+    """
+    outputs, inputs = weights[0].shape
+    each = num_panels(outputs)
+    panels = aligned((len(weights) * each, inputs, WIDTH))
     for number, panel in enumerate(panels):
-        columns = weight[number * WIDTH : (number + 1) * WIDTH]
+        columns = weights[number // each][number % each * WIDTH : (number % each + 1) * WIDTH]
         panel[:, : len(columns)] = columns.T
+        panel[:, len(columns) :] = 0.0
     return panels
+
+
+def num_panels(columns: int) -> int:
+    return -(-columns // WIDTH)
 
 
 def aligned(shape: tuple[int, ...]) -> Floats:
     """Memory that starts at a cache line; its content is arbitrary."""
-    size = int(np.prod(shape)) * _BYTES
+    size = int(np.prod(shape)) * FLOAT
     raw = np.empty(size + _ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % _ALIGNMENT
     return raw[start : start + size].view(np.float32).reshape(shape)
@@ -75,14 +84,14 @@ def _make_tile(rows: int) -> Any:
     def _emit(context: Any, b: Any, args: Any) -> Any:
         x, x_stride, panel, inputs, out, out_stride = args
         fma = _declared(b.module, f"llvm.fma.v{LANES}f32", ir.FunctionType(_VECTOR, [_VECTOR] * 3))
-        x_rows = [_pointer(b, x, b.mul(x_stride, _I64(_BYTES * row)), _F32) for row in range(rows)]
+        x_rows = [_pointer(b, x, b.mul(x_stride, _I64(FLOAT * row)), _F32) for row in range(rows)]
         before, loop, after = b.block, b.append_basic_block("loop"), b.append_basic_block("after")
         b.branch(loop)
         b.position_at_end(loop)
         k = b.phi(_I64)
         sums = [b.phi(_VECTOR) for _ in range(rows * VECTORS)]
-        first = b.mul(k, _I64(WIDTH * _BYTES))
-        weights = [_load(b, panel, b.add(first, _I64(v * LANES * _BYTES))) for v in range(VECTORS)]
+        first = b.mul(k, _I64(WIDTH * FLOAT))
+        weights = [_load(b, panel, b.add(first, _I64(v * LANES * FLOAT))) for v in range(VECTORS)]
         after_step = []
         for row in range(rows):
             factor = _spread(b, b.load(b.gep(x_rows[row], [k])))
@@ -98,8 +107,8 @@ def _make_tile(rows: int) -> Any:
         b.position_at_end(after)
         for row in range(rows):
             for v in range(VECTORS):
-                offset = b.add(b.mul(out_stride, _I64(_BYTES * row)), _I64(v * LANES * _BYTES))
-                b.store(after_step[row * VECTORS + v], _pointer(b, out, offset, _VECTOR)).align = _BYTES
+                offset = b.add(b.mul(out_stride, _I64(FLOAT * row)), _I64(v * LANES * FLOAT))
+                b.store(after_step[row * VECTORS + v], _pointer(b, out, offset, _VECTOR)).align = FLOAT
         return context.get_dummy_value()
 
     return tile
@@ -115,7 +124,7 @@ def _pointer(b: Any, base: Any, offset: Any, kind: Any) -> Any:
 
 def _load(b: Any, base: Any, offset: Any) -> Any:
     loaded = b.load(_pointer(b, base, offset, _VECTOR))
-    loaded.align = _BYTES
+    loaded.align = FLOAT
     return loaded
 
 
@@ -151,27 +160,37 @@ def _tile(rows, x, x_stride, panel, inputs, out, out_stride):  # type: ignore[no
 
 
 @njit(cache=True)
-def panel_product(x, num_rows, panels, number, out):  # type: ignore[no-untyped-def]
-    """Columns `number * WIDTH ..` of `x @ weights`, for the first `num_rows` rows."""
+def tile_product(x, first_row, num_rows, first_column, panel, inputs, out, out_row, out_column):  # type: ignore[no-untyped-def]
+    """`out` = rows of `x`, from a column on, times the panel at an address; at most ROWS of them."""
+    _tile(
+        num_rows,
+        x.ctypes.data + (first_row * x.shape[1] + first_column) * FLOAT,
+        x.shape[1],
+        panel,
+        inputs,
+        out.ctypes.data + (out_row * out.shape[1] + out_column) * FLOAT,
+        out.shape[1],
+    )
+
+
+@njit(cache=True)
+def panel_product(x, num_rows, panels, number, out, column):  # type: ignore[no-untyped-def]
+    """`out[:, column ..]` = `x @` panel, for the first `num_rows` rows."""
     inputs = panels.shape[1]
-    panel = panels.ctypes.data + number * inputs * WIDTH * _BYTES
+    panel = panels.ctypes.data + number * inputs * WIDTH * FLOAT
     tiles = -(-num_rows // ROWS)
     for tile in range(tiles):
         # Tiles of like height: nine rows are five and four.
         first, end = tile * num_rows // tiles, (tile + 1) * num_rows // tiles
-        _tile(
-            end - first,
-            x.ctypes.data + first * x.shape[1] * _BYTES,
-            x.shape[1],
-            panel,
-            inputs,
-            out.ctypes.data + (first * out.shape[1] + number * WIDTH) * _BYTES,
-            out.shape[1],
-        )
+        tile_product(x, first, end - first, 0, panel, inputs, out, first, column)
 
 
-@njit(parallel=True, cache=True, nogil=True)
-def product(x, num_rows, panels, out):  # type: ignore[no-untyped-def]
-    """`out[:num_rows] = x[:num_rows] @ weights`; `out` is as wide as all panels together."""
-    for number in prange(panels.shape[0]):
-        panel_product(x, num_rows, panels, number, out)
+@njit(cache=True, nogil=True)
+def product(phases, x, num_rows, panels, out):  # type: ignore[no-untyped-def]
+    """`out[:num_rows] = x[:num_rows] @ weights`; `out` is as wide as all panels together. One phase."""
+    number = claim(phases, 0)
+    while number < panels.shape[0]:
+        panel_product(x, num_rows, panels, number, out, number * WIDTH)
+        finish(phases, 0)
+        number = claim(phases, 0)
+    wait(phases, 0, panels.shape[0])

@@ -182,7 +182,8 @@ class TransformersRunner:
         rows = torch.tensor([batch.last_row(item.request_id) for item in items], device=hidden.device)
         logits = self._forward.logits(hidden[rows]).float()
         for row, item in enumerate(items):
-            logits[row, self._forbidden(item)] = -math.inf
+            if forbidden := self._forbidden(item):
+                logits[row, forbidden] = -math.inf
         total = logits.logsumexp(dim=-1, keepdim=True)
         broken = (~total.isfinite()).flatten().tolist()
         best = torch.topk(logits, min(NUM_CANDIDATES, logits.shape[-1]), dim=-1)

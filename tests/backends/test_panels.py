@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_core.backends.panels import ROWS, WIDTH, aligned, pack, product
+from scheduler_core.backends.crew import Crew
+from scheduler_core.backends.panels import ROWS, WIDTH, aligned, num_panels, pack, product
 
 ROOT = Path(__file__).parents[2]
 
 
 def multiply(x: np.ndarray, weight: np.ndarray, num_rows: int | None = None) -> np.ndarray:
-    panels = pack(weight)
-    out = np.full((len(x), len(panels) * WIDTH), 7.0, np.float32)
-    product(x, len(x) if num_rows is None else num_rows, panels, out)
+    out = np.full((len(x), num_panels(len(weight)) * WIDTH), 7.0, np.float32)
+    Crew().run(1, product, 1, x, len(x) if num_rows is None else num_rows, pack([weight]), out)
     return out
 
 
@@ -66,6 +66,13 @@ def test_a_row_gives_the_same_numbers_whatever_stands_beside_it() -> None:
     together = multiply(x, weight)
     alone = np.concatenate([multiply(row[None], weight) for row in x])
     np.testing.assert_array_equal(together, alone)
+
+
+def test_several_matrices_are_packed_one_after_the_other() -> None:
+    weights = [random_arrays(1, 6, outputs)[1] for outputs in (WIDTH + 2,) * 3]
+    together = pack([weights[0], weights[1] + 1, weights[2] + 2])
+    assert together.shape == (6, 6, WIDTH)
+    np.testing.assert_array_equal(together[2:4], pack([weights[1] + 1]))
 
 
 def test_memory_starts_at_a_cache_line() -> None:
