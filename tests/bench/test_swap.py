@@ -120,6 +120,7 @@ def test_a_document_has_both_crossovers_and_what_they_depend_on() -> None:
         "at_tokens": 32,
         "kv_bytes_per_token": 1_000,
         "copied_bytes_per_s": 32_000.0,
+        "equal_at_bytes_per_s": pytest.approx(64_000 / 3),
         "recomputed_tokens_per_s_alone": 32 / 6,
         "recomputed_tokens_per_s_in_company": 32 / 3,
     }

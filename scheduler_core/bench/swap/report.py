@@ -60,11 +60,15 @@ def _crossover(rows: Sequence[Mapping[str, Any]], way: str) -> Crossover:
 
 
 def _depends_on(row: Mapping[str, Any], bytes_a_token: int) -> dict[str, Any]:
-    """What a token costs in each way, taken from the longest length; it is copied twice."""
+    """What a token costs in each way, taken from the longest length; it is copied twice.
+
+    Copies of `equal_at_bytes_per_s` would make both ways cost the same in company.
+    """
     return {
         "at_tokens": row["tokens"],
         "kv_bytes_per_token": bytes_a_token,
         "copied_bytes_per_s": 2 * row["bytes"] / row["swap_s"],
+        "equal_at_bytes_per_s": 2 * row["bytes"] / row["recompute_in_company_s"],
         "recomputed_tokens_per_s_alone": row["tokens"] / row["recompute_alone_s"],
         "recomputed_tokens_per_s_in_company": row["tokens"] / row["recompute_in_company_s"],
     }
@@ -109,7 +113,8 @@ def remarks(figures: Mapping[str, Any], machine: MachineFacts) -> Iterator[str]:
     yield (
         f"at {on['at_tokens']:,} tokens: {on['kv_bytes_per_token'] / 1024:.0f} KiB of KV a token, copied out and in at "
         f"{on['copied_bytes_per_s'] / 1e9:.1f} GB/s: {2e6 * on['kv_bytes_per_token'] / on['copied_bytes_per_s']:.0f} µs"
-        f"; computed again at {company:.0f} tokens/s: {1e6 / company:.0f} µs"
+        f"; computed again in company at {company:.0f} tokens/s: {1e6 / company:.0f} µs; "
+        f"both would cost the same with copies at {on['equal_at_bytes_per_s'] / 1e9:.2f} GB/s"
     )
     yield (
         "swap: whole blocks out and in again; alone: one tick with these tokens only; in company: by how much a tick "
