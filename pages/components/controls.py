@@ -63,7 +63,7 @@ class Dial:
 
 def controls(state: PlayState, base: EngineConfig, on_change: Callable[[], None]) -> tuple[Dial, Dial]:
     """Draw all settings; each change is written to `state`, then `on_change` is called."""
-    panel = _Panel(state, base, on_change)
+    panel = SettingsPanel(state, base, on_change)
     quantum = panel.dial("quantum", QUANTA)
     chunk = panel.dial("chunk_size", CHUNKS)
     panel.choice("policy")
@@ -98,10 +98,11 @@ def position_label(field: str, position: Position) -> str:
     return "the budget" if position == BUDGET else f"{position} token{'' if position == 1 else 's'}"
 
 
-class _Panel:
-    """Draws widgets that show `state` and write to it."""
+class SettingsPanel:
+    """Draws widgets that show `state` and write to it; `side` keeps two panels on one page apart."""
 
-    def __init__(self, state: PlayState, base: EngineConfig, on_change: Callable[[], None]) -> None:
+    def __init__(self, state: PlayState, base: EngineConfig, on_change: Callable[[], None], side: str = "") -> None:
+        self._side = side
         self._state = state
         self._base = base
         self._on_change = on_change
@@ -110,8 +111,8 @@ class _Panel:
         position = self._position(field)
         numbers = sorted({*usual, *([position] if isinstance(position, int) else [])})
         positions: list[Position] = [*numbers, *([BUDGET] if field == "chunk_size" else []), OFF]
-        key = f"set_{field}"
-        with st.container(key=f"dial_{field}", gap=None):
+        key = self._key(field)
+        with st.container(key=f"dial_{self._side}{field}", gap=None):
             with st.container(horizontal=True, horizontal_alignment="distribute", gap="small", wrap=False):
                 st.markdown(f"**{FIELDS[field].label}**", width="content", help=FIELDS[field].help)
                 st.markdown(f"`{position_label(field, position)}`", width="content")
@@ -129,13 +130,13 @@ class _Panel:
         return Dial(field, positions, positions.index(position), place)
 
     def choice(self, field: str) -> None:
-        self._show(f"set_{field}", self._value(field))
-        with _row(field):
+        self._show(self._key(field), self._value(field))
+        with self._row(field):
             st.selectbox(
                 FIELDS[field].label,
                 CHOICES[field],
                 format_func=lambda value: CHOICE_LABELS.get(value, value),
-                key=f"set_{field}",
+                key=self._key(field),
                 on_change=self._chosen,
                 args=(field,),
                 label_visibility="collapsed",
@@ -145,14 +146,14 @@ class _Panel:
 
     def number(self, field: str) -> None:
         low, high = PAGE_BOUNDS[field]
-        self._show(f"set_{field}", self._value(field))
-        with _row(field):
+        self._show(self._key(field), self._value(field))
+        with self._row(field):
             st.number_input(
                 FIELDS[field].label,
                 low,
                 high,
                 step=1,
-                key=f"set_{field}",
+                key=self._key(field),
                 on_change=self._chosen,
                 args=(field,),
                 label_visibility="collapsed",
@@ -160,11 +161,11 @@ class _Panel:
             )
 
     def switch(self, field: str) -> None:
-        self._show(f"set_{field}", self._value(field))
-        with _row(field):
+        self._show(self._key(field), self._value(field))
+        with self._row(field):
             st.toggle(
                 FIELDS[field].label,
-                key=f"set_{field}",
+                key=self._key(field),
                 on_change=self._chosen,
                 args=(field,),
                 label_visibility="collapsed",
@@ -172,7 +173,7 @@ class _Panel:
 
     def folded(self, field: str) -> None:
         """A setting with its name above it."""
-        key, label, told = f"set_{field}", FIELDS[field].label, FIELDS[field].help
+        key, label, told = self._key(field), FIELDS[field].label, FIELDS[field].help
         self._show(key, self._value(field))
         if field in FLAGS:
             st.toggle(label, key=key, help=told, on_change=self._chosen, args=(field,))
@@ -192,12 +193,12 @@ class _Panel:
             st.number_input(label, low, high, step=1, key=key, help=told, on_change=self._chosen, args=(field,))
 
     def preset(self) -> None:
-        self._show("set_preset", self._state.preset)
+        self._show(self._key("preset"), self._state.preset)
         st.selectbox(
             "Preset",
             tuple(PRESET_LABELS),
             format_func=PRESET_LABELS.__getitem__,
-            key="set_preset",
+            key=self._key("preset"),
             on_change=self._preset_chosen,
             help="A whole scheduler at once: order, admission, slices and preemption. Memory, lanes and budget stay.",
             filter_mode=None,
@@ -211,16 +212,16 @@ class _Panel:
         self._on_change()
 
     def _preset_chosen(self) -> None:
-        self._state.preset = st.session_state["set_preset"]
+        self._state.preset = st.session_state[self._key("preset")]
         self._state.overrides = {}
         self._on_change()
 
     def _chosen(self, field: str) -> None:
-        self._state.choose(field, st.session_state[f"set_{field}"], self._base)
+        self._state.choose(field, st.session_state[self._key(field)], self._base)
         self._on_change()
 
     def _dialled(self, field: str) -> None:
-        for name, value in position_changes(field, st.session_state[f"set_{field}"]).items():
+        for name, value in position_changes(field, st.session_state[self._key(field)]).items():
             self._state.choose(name, value, self._base)
         self._on_change()
 
@@ -234,6 +235,16 @@ class _Panel:
     def _value(self, field: str) -> Any:
         return self._state.value(field, self._base)
 
+    def _key(self, field: str) -> str:
+        return f"set_{self._side}{field}"
+
+    def _row(self, field: str) -> DeltaGenerator:
+        """The name of a setting on the left, and a place for its widget on the right."""
+        key = f"row_{self._side}{field}"
+        row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key, wrap=False)
+        row.markdown(FIELDS[field].label, help=FIELDS[field].help, width="stretch")
+        return row
+
     @staticmethod
     def _show(key: str, value: Any) -> None:
         # Only where it differs: a value written anew would overtake one that is being dragged.
@@ -242,10 +253,3 @@ class _Panel:
 
 
 _MISSING = object()
-
-
-def _row(field: str) -> DeltaGenerator:
-    """The name of a setting on the left, and a place for its widget on the right."""
-    row = st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"row_{field}", wrap=False)
-    row.markdown(FIELDS[field].label, help=FIELDS[field].help, width="stretch")
-    return row
