@@ -113,7 +113,7 @@ def _ran(trace: Trace, tick: int, item: ScheduledRequest) -> Explanation:
     if failed:
         return Explanation(f"{who} failed in this tick.", (Check(False, failed[0].message),), "", "failed")
     config = trace.config_at(tick)
-    checks = [*_entry(trace, tick, events, config), *_size(trace, tick, item, config), *_blocks(events)]
+    checks = [*_entry(trace, tick, events, config), *size_checks(trace, tick, item, config), *_blocks(events)]
     if not item.is_decode and who in drawn:
         checks.append(Check(None, f"All its tokens are computed, so the next one was drawn: {quoted(drawn[who])}."))
     checks += [*_slice(trace, tick, who, config), *_outcome(trace, tick, events)]
@@ -130,7 +130,7 @@ def _entry(trace: Trace, tick: int, events: list[Event], config: EngineConfig) -
             cause = preemption_cause(event, trace, tick)
             checks.append(Check(None, f"It was preempted at the start of the tick. {cause} {kept_and_lost(event)}"))
         if isinstance(event, PrefixCacheQueried) and not any(isinstance(e, RequestRestored) for e in events):
-            checks.append(_hit_check(event, config))
+            checks.append(hit_check(event, config))
         if isinstance(event, RequestRestored):
             checks.append(Check(True, narrate(event, trace, tick).text))
         if isinstance(event, RequestAdmitted):
@@ -144,7 +144,7 @@ def _entry(trace: Trace, tick: int, events: list[Event], config: EngineConfig) -
     return checks
 
 
-def _hit_check(event: PrefixCacheQueried, config: EngineConfig) -> Check:
+def hit_check(event: PrefixCacheQueried, config: EngineConfig) -> Check:
     """How much the cache had, and why not more."""
     size, asked, hit = config.block_size, event.query_tokens, event.hit_tokens
     most = (asked - 1) // size * size
@@ -160,7 +160,7 @@ def _hit_check(event: PrefixCacheQueried, config: EngineConfig) -> Check:
     return Check(True, f"{got}; the cache did not have the next block.")
 
 
-def _size(trace: Trace, tick: int, item: ScheduledRequest, config: EngineConfig) -> list[Check]:
+def size_checks(trace: Trace, tick: int, item: ScheduledRequest, config: EngineConfig) -> list[Check]:
     """How many tokens it computed, and which bound was the smallest."""
     if item.is_decode:
         return [Check(True, f"It needed 1 token of the budget of {config.max_num_batched_tokens:,}.")]
