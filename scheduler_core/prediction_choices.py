@@ -43,9 +43,9 @@ def who(
     return tuple(Choice(value, named.get(value, value)) for value in mixed if value in kept)
 
 
-def numbers(right: int, likely: Collection[int], salt: str, allowed: range) -> tuple[int, ...]:
-    """Four numbers in order, the right one at a place drawn by lot; likely ones go before its neighbours."""
-    near = [right + sign * step for step in (1, 2, 3, 4, 6, 8) for sign in (-1, 1)]
+def numbers(right: int, likely: Collection[int], salt: str, allowed: range, step: int) -> tuple[int, ...]:
+    """Four numbers in order, the right one at a place drawn by lot; likely ones go before those `step` apart."""
+    near = [right + sign * times * max(1, step) for times in (1, 2, 3) for sign in (-1, 1)]
     pool = [value for value in dict.fromkeys([*likely, *near]) if value in allowed and value != right]
     below, above = ([v for v in pool if v < right], [v for v in pool if v > right])
     place = _lot(salt, "place") % MAX_NUMBERS

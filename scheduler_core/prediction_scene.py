@@ -126,13 +126,24 @@ class Scene:
         skipped = [e for e in self.record.events if isinstance(e, RequestSkipped)]
         return tuple(event for event in skipped if event.request_id in self.candidates)
 
-    @property
-    def has_news(self) -> bool:
+    def has_news(self, about_victims: bool) -> bool:
         """Whether the answer may differ from the tick before: somebody came, went, or has used up its slice."""
+        if about_victims and self.is_tight:
+            return True
         before = self.trace.records[self.tick - 1].events if self.tick else ()
         moves = RequestArrived | RequestAdmitted | RequestPreempted | RequestFinished | SliceExpired | ConfigChanged
         is_moving = any(isinstance(event, moves) for event in before)
         return is_moving or bool(self.arrived or self.admitted or self.victims)
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether running requests need all the free blocks for their next token, or more, or all but one."""
+        if self.before is None:
+            return False
+        size = self.config.block_size
+        running = [state for state in self.before.requests if state.id in self.running]
+        needed = sum(-(-state.num_tokens // size) > len(state.block_ids) for state in running)
+        return 0 < needed >= len(self.before.free_blocks) - 1
 
     @property
     def has_contest(self) -> bool:

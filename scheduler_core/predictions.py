@@ -73,7 +73,7 @@ def questions(trace: Trace, tick: int) -> tuple[Question, ...]:
     scene = _scene(trace, tick)
     if scene.is_disturbed:
         return ()
-    kinds = [kind for kind in QuestionKind if kind in _ABOUT_ONE or scene.has_news]
+    kinds = [kind for kind in QuestionKind if kind in _ABOUT_ONE or scene.has_news(kind is QuestionKind.VICTIM)]
     asked = [_ask(scene, kind, subject) for kind in kinds for subject in _subjects(scene, kind)]
     return tuple(question for question in asked if question is not None)
 
@@ -136,7 +136,7 @@ def _subjects(scene: Scene, kind: QuestionKind) -> tuple[str, ...]:
     """The requests that the kind can be asked about in this tick; "" for a kind that asks for a request."""
     match kind:
         case QuestionKind.VICTIM:
-            return ("",) if scene.running and (scene.victims or scene.has_contest) else ()
+            return ("",) if scene.running and (scene.victims or scene.has_contest or scene.is_tight) else ()
         case QuestionKind.ADMITTED:
             is_open = len(scene.candidates) > 1 or (scene.candidates and scene.running)
             return ("",) if is_open and (scene.admitted or scene.turned_away) else ()
@@ -208,8 +208,8 @@ def _hits(scene: Scene, subject: str) -> Question | None:
     comes = "comes back to a lane" if scene.was_preempted(subject) else "gets a lane"
     tokens = f"its {count(event.query_tokens, 'token')}" if event.query_tokens > 1 else "its only token"
     text = f"{subject} {comes} in tick {scene.tick:,}: how many of {tokens} are found in the prefix cache?"
-    likely = scene.likely_hits(event)
-    choices = numbers(event.hit_tokens, likely, f"{scene.salt}hits{subject}", range(event.query_tokens + 1))
+    likely, allowed = scene.likely_hits(event), range(event.query_tokens + 1)
+    choices = numbers(event.hit_tokens, likely, f"{scene.salt}hits{subject}", allowed, scene.config.block_size)
     return _unless_clear(Question(QuestionKind.HITS, scene.tick, text, subject, _with_unit(choices, "none")))
 
 
@@ -219,10 +219,11 @@ def _chunk(scene: Scene, subject: str) -> Question | None:
     if subject in scene.running:
         text = f"How many of the {count(left, 'token')} that {subject} has left are computed in tick {scene.tick:,}?"
     else:
-        text = f"{subject} gets a lane in tick {scene.tick:,}: how many of the {count(left, 'token')} left are computed in it?"
+        todo = count(left, "token")
+        text = f"{subject} gets a lane in tick {scene.tick:,}: how many of the {todo} left are computed in it?"
     lowest = 0 if subject in scene.running else 1
     allowed = range(lowest, max(left, right) + 1)
-    choices = numbers(right, scene.likely_chunks(left), f"{scene.salt}chunk{subject}", allowed)
+    choices = numbers(right, scene.likely_chunks(left), f"{scene.salt}chunk{subject}", allowed, right // 4)
     return _unless_clear(Question(QuestionKind.CHUNK, scene.tick, text, subject, _with_unit(choices, "none")))
 
 
@@ -231,8 +232,9 @@ def _first_token(scene: Scene, subject: str) -> Question | None:
     if tick is None or scene.is_disturbed_until(tick):
         return None
     likely = scene.likely_first_ticks(subject)
-    allowed = range(scene.tick, max(tick, *likely) + 4)
-    choices = numbers(tick, likely, f"{scene.salt}first{subject}", allowed)
+    step = (tick - scene.tick) // 4
+    allowed = range(scene.tick, max(tick, *likely) + 3 * max(1, step) + 1)
+    choices = numbers(tick, likely, f"{scene.salt}first{subject}", allowed, step)
     text = f"In which tick does {subject} get its first token?"
     labelled = tuple(Choice(str(value), f"tick {value:,}") for value in choices)
     return _unless_clear(Question(QuestionKind.FIRST_TOKEN, scene.tick, text, subject, labelled))
