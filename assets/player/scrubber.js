@@ -22,19 +22,21 @@ class Scrubber {
       change: () => stage.endScrub(),
     });
     this.track = el("div", { class: "track", "aria-hidden": "true" }, (this.done = el("i")));
-    this.node = el("div", { class: "scrubber" }, this.canvas, this.track, this.range);
+    this.flag = el("b", { class: "flag", "aria-hidden": "true", text: "≠", hidden: "" });
+    this.node = el("div", { class: "scrubber" }, this.canvas, this.track, this.flag, this.range);
   }
 
   x(tick, width) {
-    const most = Math.max(this.stage.lastTick, 1);
+    const most = Math.max(this.stage.end, 1);
     return PAD + (tick / most) * (width - 2 * PAD);
   }
 
   layout() {
     const { run, options } = this.stage;
-    setAttr(this.range, "max", String(Math.max(run.length - 1, 0)));
+    setAttr(this.range, "max", String(this.stage.end));
     setAttr(this.node, "data-computing", options.computing ? "" : null);
     const width = this.node.clientWidth;
+    this.layoutFlag(width);
     const context = prepareCanvas(this.canvas, width, 14);
     if (!context) return;
     const shown = options.spoilers ? run.events : run.events.filter((event) => event.tick <= this.stage.tick);
@@ -52,12 +54,21 @@ class Scrubber {
     }
   }
 
+  /** The flag stands at the first tick in which two compared runs differ. */
+  layoutFlag(width) {
+    const { mark, spoilers } = this.stage.options;
+    this.flag.hidden = !(mark >= 0 && spoilers);
+    setStyle(this.flag, "left", `${this.x(mark ?? 0, width).toFixed(1)}px`);
+  }
+
   draw(view) {
-    if (this.range.value !== String(view.tick)) this.range.value = String(view.tick);
+    const { tick, end, options } = this.stage;
+    if (this.range.value !== String(tick)) this.range.value = String(tick);
     const width = this.node.clientWidth;
-    this.done.style.width = `${this.x(view.tick, width)}px`;
+    this.done.style.width = `${this.x(tick, width)}px`;
     const headline = view.narration.lines[0];
-    setAttr(this.range, "aria-valuetext", `tick ${view.tick} of ${this.stage.lastTick}${headline ? `: ${headline.lead}` : ""}`);
+    const differs = tick === options.mark ? ", the first that differs" : "";
+    setAttr(this.range, "aria-valuetext", `tick ${tick} of ${end}${differs}${headline ? `: ${headline.lead}` : ""}`);
     if (!this.stage.options.spoilers) this.layout();
   }
 }

@@ -73,7 +73,7 @@ class Stage {
   }
 
   destroy() {
-    this.playback.pause();
+    if (this.playback.playing) this.halt();
     clearTimeout(this.emitting);
     this.abort.abort();
     this.resize.disconnect();
@@ -90,6 +90,7 @@ class Stage {
     const options = { ...this.options, ...data.options };
     this.options = options;
     setAttr(this.root, "aria-label", options.label);
+    setAttr(this.root, "data-twin", options.link ? "" : null);
     this.join(options.link);
     this.load(data.run);
     const isNew = isFirst || data.command.id > this.command;
@@ -112,6 +113,7 @@ class Stage {
     this.selected = this.run.requests.findIndex((facts) => facts.id === id);
     for (const cards of [this.waiting, this.finished]) cards.reset();
     this.host.squares.clear();
+    this.others((stage) => stage.redraw());
     this.lanes.budget.segments.clear();
     this.tip.hide();
     this.message.hidden = !problem;
@@ -148,28 +150,38 @@ class Stage {
     return Math.max(this.run.length - 1, 0);
   }
 
+  /** Where the playhead can go: to the end of the longest linked run. A shorter one then shows its last tick. */
+  get end() {
+    return Math.max(this.lastTick, ...this.partners.map((stage) => stage.lastTick));
+  }
+
+  /** Whether the common playhead moves, whichever stage drives it. */
+  get isMoving() {
+    return this.playback.playing || this.partners.some((stage) => stage.playback.playing);
+  }
+
   /** The next tick of playback. While a live run computes, its end is only a pause for breath. */
   advance() {
-    if (this.tick < this.lastTick) this.show(this.tick + 1);
+    if (this.tick < this.end) this.show(this.tick + 1);
     else if (!this.options.computing) this.pause();
-    if (this.tick === this.lastTick && !this.options.computing) this.pause();
+    if (this.tick === this.end && !this.options.computing) this.pause();
   }
 
   toggle() {
-    if (this.playback.playing) this.pause();
+    if (this.isMoving) this.pause();
     else this.play();
   }
 
   play() {
-    if (this.playback.playing || document.hidden) return;
-    if (this.tick >= this.lastTick && !this.options.computing) this.show(0, { still: true });
+    if (this.isMoving || document.hidden) return;
+    if (this.tick >= this.end && !this.options.computing) this.show(0, { still: true });
     this.playback.play();
     this.showPlaying(true);
     this.others((stage) => stage.showPlaying(true));
   }
 
   pause() {
-    if (!this.playback.playing) return;
+    if (!this.isMoving) return;
     this.halt();
     this.tell();
   }
@@ -232,10 +244,11 @@ class Stage {
 
   /** Draws a tick; `still` leaves out the flights. */
   show(tick, { still = false, isEcho = false } = {}) {
-    const target = Math.max(0, Math.min(Math.round(Number(tick)) || 0, this.lastTick));
+    const target = Math.max(0, Math.min(Math.round(Number(tick)) || 0, this.end));
+    const shown = Math.min(target, this.lastTick);
     const before = this.view;
-    const isStep = !still && before && Math.abs(target - before.tick) === 1;
-    const view = viewAt(this.run, target);
+    const isStep = !still && before && Math.abs(shown - before.tick) === 1;
+    const view = viewAt(this.run, shown);
     const places = isStep ? this.motion.places(movers(before, view), (request) => this.find(request)) : null;
     this.tick = target;
     this.view = view;
@@ -337,7 +350,7 @@ class Stage {
       case "ArrowLeft": case "PageUp": return () => this.step(-1);
       case "ArrowRight": case "PageDown": return () => this.step(1);
       case "Home": return () => this.seek(0);
-      case "End": return () => this.seek(this.lastTick);
+      case "End": return () => this.seek(this.end);
       case "n": return () => this.jump(1);
       case "N": return () => this.jump(-1);
       case "?": return () => this.help.open();
@@ -397,15 +410,24 @@ class Stage {
   join(link) {
     if (this.link === link) return;
     LINKED.get(this.link)?.delete(this);
+    this.others((stage) => stage.redraw());
     this.link = link;
     if (!link) return;
     if (!LINKED.has(link)) LINKED.set(link, new Set());
     LINKED.get(link).add(this);
+    for (const { playback } of this.partners) {
+      this.playback.speed = playback.speed;
+      this.transport.showSpeed(playback.speed);
+    }
+  }
+
+  /** The other stages of the same link. */
+  get partners() {
+    return [...(LINKED.get(this.link) ?? [])].filter((stage) => stage !== this);
   }
 
   others(act) {
-    if (!this.link) return;
-    for (const stage of LINKED.get(this.link) ?? []) if (stage !== this) act(stage);
+    this.partners.forEach(act);
   }
 }
 

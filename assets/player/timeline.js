@@ -44,7 +44,7 @@ class Timeline {
   under(event) {
     const box = this.area.getBoundingClientRect();
     const { run } = this.stage;
-    const tick = Math.max(0, Math.min(Math.floor((event.clientX - box.left) / this.pitch), run.length - 1));
+    const tick = Math.max(0, Math.min(Math.floor((event.clientX - box.left) / this.pitch), this.stage.end));
     const row = Math.floor((event.clientY - box.top) / this.rowHeight);
     return { tick, row: row < run.requests.length ? row : -1 };
   }
@@ -53,7 +53,7 @@ class Timeline {
     const { tick, row } = this.under(event);
     const { run, tip, options } = this.stage;
     this.told = null;
-    if (row >= 0 && run.length && (options.spoilers || tick <= this.stage.tick)) this.told = cellFacts(run, row, tick);
+    if (row >= 0 && tick < run.length && (options.spoilers || tick <= this.stage.tick)) this.told = cellFacts(run, row, tick);
     event.stopPropagation();
     tip.facts.set(this.area, () => this.told);
     tip.show(this.area, { left: event.clientX, width: 0, top: event.clientY - 6, bottom: event.clientY + 6 });
@@ -69,7 +69,7 @@ class Timeline {
     this.height = rows * this.rowHeight;
     // The names may have pushed a scroll bar in: the axis stands under the area, wherever that is.
     setStyle(this.axis, "transform", `translateX(${this.area.offsetLeft}px)`);
-    this.pitch = this.width / Math.max(run.length, this.stage.options.computing ? 24 : 1);
+    this.pitch = this.width / Math.max(this.stage.end + 1, this.stage.options.computing ? 24 : 1);
     this.paint();
   }
 
@@ -88,9 +88,9 @@ class Timeline {
   }
 
   draw(view) {
-    const { run, tick } = view;
+    const { run } = view;
     if (!this.full?.width) return;
-    const edge = Math.min((tick + 1) * this.pitch, this.width);
+    const edge = Math.min((this.stage.tick + 1) * this.pitch, this.width);
     const context = this.canvas.getContext("2d");
     const ratio = this.canvas.width / this.width;
     const cut = Math.round(edge * ratio);

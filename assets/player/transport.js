@@ -27,7 +27,7 @@ class Transport {
       back: this.button("back", "Back one tick (left arrow)", () => stage.step(-1)),
       play: this.button("play", "Play (space)", () => stage.toggle()),
       forward: this.button("forward", "Forward one tick (right arrow)", () => stage.step(1)),
-      last: this.button("last", "Last tick (End)", () => stage.seek(stage.lastTick)),
+      last: this.button("last", "Last tick (End)", () => stage.seek(stage.end)),
     };
     this.makeJump();
     this.makeSpeed();
@@ -88,7 +88,8 @@ class Transport {
     const { run, tick } = view;
     setText(this.now, `tick ${tick}`);
     setText(this.total, ` of ${Math.max(run.length - 1, 0)}`);
-    setText(this.source, clockText(this.stage.options, view));
+    const isOver = this.stage.tick > tick;
+    setText(this.source, isOver ? `ended · the other is at tick ${this.stage.tick}` : clockText(this.stage.options, view));
     setAttr(this.source, "data-status", this.stage.options.computing ? "computing" : this.stage.options.status);
     this.stop.hidden = !this.stage.options.computing;
     this.drawJump(view);

@@ -95,13 +95,16 @@ def stage(
     spoilers: bool = True,
     why: bool = True,
     label: str | None = None,
+    mark: int | None = None,
+    last_tick: int | None = None,
 ) -> StageState:
     """Draw the stage and say where it stands; call it inside a fragment, so that a step reruns the fragment only.
 
     `tick`, `selected` and `play` are obeyed on the first showing and whenever `cmd_id` has grown; otherwise the
     stage stays where its user left it, also when the trace changes. `computing` marks a live run that goes on.
     `status` is "recorded", "live" or "synthetic", `clock` "virtual" or "measured". Stages with the same `link`
-    move together. `url` names the address parameter that holds the tick (None: leave the address alone);
+    move together, up to the end of the longest of their runs, `last_tick`; `mark` is a tick to flag on the scrubber.
+    `url` names the address parameter that holds the tick (None: leave the address alone);
     without `spoilers` nothing after the tick is shown; `why` offers the link to the reasons.
     """
     result = _component(
@@ -115,6 +118,7 @@ def stage(
                 "clock": clock,
                 "computing": computing,
                 "link": link,
+                "mark": mark,
                 "url": url,
                 "spoilers": spoilers,
                 "why": why,
@@ -125,7 +129,7 @@ def stage(
         on_action_change=on_change or _nothing,
     )
     _remember_seq(result, key)
-    return _state(result, trace, tick, selected)
+    return _state(result, trace, tick, selected, len(trace.records) - 1 if last_tick is None else last_tick)
 
 
 def _nothing() -> None:
@@ -165,13 +169,13 @@ def _remember_seq(result: Mapping[str, Any], key: str) -> None:
         st.session_state[f"_stage_seq {key}"] = seq
 
 
-def _state(result: Mapping[str, Any], trace: Trace, tick: int | None, selected: str | None) -> StageState:
+def _state(result: Mapping[str, Any], trace: Trace, tick: int | None, selected: str | None, last: int) -> StageState:
     """What the browser said, made sound: it may be about an earlier, longer run."""
     view = result.get("view") or {"tick": tick or 0, "selected": selected, "playing": False}
     action = result.get("action") or {}
     known = {spec.id for spec in trace.requests}
     return StageState(
-        tick=max(0, min(int(view.get("tick") or 0), len(trace.records) - 1)),
+        tick=max(0, min(int(view.get("tick") or 0), last)),
         selected=view.get("selected") if view.get("selected") in known else None,
         playing=bool(view.get("playing")),
         action=action.get("name"),
