@@ -25,9 +25,10 @@ from scheduler_core.token_view import Chip as Chip
 from scheduler_core.token_view import RequestText as RequestText
 from scheduler_core.token_view import text_of as text_of
 from scheduler_core.trace import TickRecord, Trace
+from scheduler_core.whereabouts import COMPLETED as COMPLETED
+from scheduler_core.whereabouts import Place, end_of, stays
 
-COMPLETED = (FinishReason.STOP, FinishReason.LENGTH)
-CAUSES = ("queued", "prefill", "decode", "skipped", "preempted")
+CAUSES = tuple(place.value for place in Place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +211,10 @@ def series(trace: Trace) -> Series:
 
 def _tallies(trace: Trace) -> list[_Tally]:
     tallies = {spec.id: _Tally(spec) for spec in trace.requests}
-    live = list(tallies.values())
     for record in trace.records:
         _read_events(record, tallies)
-        _spend_time(record, live)
-        live = [tally for tally in live if tally.status is not RequestStatus.FINISHED]
+    for stay in stays(trace):
+        tallies[stay.request_id].spent[stay.place.value] += stay.seconds
     return list(tallies.values())
 
 
@@ -240,29 +240,8 @@ def _read_events(record: TickRecord, tallies: dict[str, _Tally]) -> None:
 
 
 def _read_end(event: RequestFinished, record: TickRecord, tally: _Tally) -> None:
-    """A request ends with the tick that computed its last token; one that took no part ends as the tick begins."""
-    took_part = event.reason in COMPLETED or any(
-        item.request_id == event.request_id for item in record.output.scheduled
-    )
-    tally.finish_reason, tally.message = event.reason, event.message
-    tally.end = max(record.end if took_part else record.start, tally.spec.arrival_time)
-
-
-def _spend_time(record: TickRecord, live: Sequence[_Tally]) -> None:
-    """Book the tick's time to a cause for every request that has arrived and not ended before it."""
-    items = {item.request_id: item for item in record.output.scheduled}
-    for tally in live:
-        item = items.get(tally.spec.id)
-        until = record.end if tally.end is None else tally.end
-        seconds = max(0.0, until - max(record.start, tally.spec.arrival_time))
-        if item is not None:
-            tally.spent["decode" if item.is_decode else "prefill"] += seconds
-        elif tally.status is RequestStatus.RUNNING:
-            tally.spent["skipped"] += seconds
-        else:
-            tally.spent["preempted" if tally.status is RequestStatus.PREEMPTED else "queued"] += seconds
-        if tally.finish_reason is not None:
-            tally.status = RequestStatus.FINISHED
+    tally.status, tally.finish_reason, tally.message = RequestStatus.FINISHED, event.reason, event.message
+    tally.end = end_of(event, record, tally.spec.arrival_time)
 
 
 def _waiting(tally: _Tally) -> Waiting:
