@@ -27,13 +27,13 @@ class Scrubber {
   }
 
   x(tick, width) {
-    const most = Math.max(this.stage.end, 1);
+    const most = Math.max(this.stage.room, 1);
     return PAD + (tick / most) * (width - 2 * PAD);
   }
 
   layout() {
     const { run, options } = this.stage;
-    setAttr(this.range, "max", String(this.stage.end));
+    setAttr(this.range, "max", String(this.stage.room));
     setAttr(this.node, "data-computing", options.computing ? "" : null);
     const width = this.node.clientWidth;
     this.layoutFlag(width);

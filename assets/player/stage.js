@@ -91,6 +91,7 @@ class Stage {
     this.options = options;
     setAttr(this.root, "aria-label", options.label);
     setAttr(this.root, "data-twin", options.link ? "" : null);
+    for (const panel of this.root.querySelectorAll(".panel")) setAttr(panel, "data-lit", options.panel && panel.classList.contains(options.panel) ? "" : null);
     this.join(options.link);
     this.load(data.run);
     const isNew = isFirst || data.command.id > this.command;
@@ -153,6 +154,11 @@ class Stage {
   /** Where the playhead can go: to the end of the longest linked run. A shorter one then shows its last tick. */
   get end() {
     return Math.max(this.lastTick, ...this.partners.map((stage) => stage.lastTick));
+  }
+
+  /** The last tick that the scales have room for: past the end where more is to come than may be seen yet. */
+  get room() {
+    return Math.max(this.end, (this.options.room ?? 0) - 1);
   }
 
   /** Whether the common playhead moves, whichever stage drives it. */

@@ -69,7 +69,7 @@ class Timeline {
     this.height = rows * this.rowHeight;
     // The names may have pushed a scroll bar in: the axis stands under the area, wherever that is.
     setStyle(this.axis, "transform", `translateX(${this.area.offsetLeft}px)`);
-    this.pitch = this.width / Math.max(this.stage.end + 1, this.stage.options.computing ? 24 : 1);
+    this.pitch = this.width / Math.max(this.stage.room + 1, this.stage.options.computing ? 24 : 1);
     this.paint();
   }
 

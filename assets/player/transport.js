@@ -87,7 +87,7 @@ class Transport {
   draw(view) {
     const { run, tick } = view;
     setText(this.now, `tick ${tick}`);
-    setText(this.total, ` of ${Math.max(run.length - 1, 0)}`);
+    setText(this.total, ` of ${Math.max(run.length, this.stage.options.room ?? 0, 1) - 1}`);
     const isOver = this.stage.tick > tick;
     setText(this.source, isOver ? `ended · the other is at tick ${this.stage.tick}` : clockText(this.stage.options, view));
     setAttr(this.source, "data-status", this.stage.options.computing ? "computing" : this.stage.options.status);

@@ -97,6 +97,8 @@ def stage(
     label: str | None = None,
     mark: int | None = None,
     last_tick: int | None = None,
+    panel: str = "",
+    room: int | None = None,
 ) -> StageState:
     """Draw the stage and say where it stands; call it inside a fragment, so that a step reruns the fragment only.
 
@@ -105,7 +107,8 @@ def stage(
     `status` is "recorded", "live" or "synthetic", `clock` "virtual" or "measured". Stages with the same `link`
     move together, up to the end of the longest of their runs, `last_tick`; `mark` is a tick to flag on the scrubber.
     `url` names the address parameter that holds the tick (None: leave the address alone);
-    without `spoilers` nothing after the tick is shown; `why` offers the link to the reasons.
+    without `spoilers` nothing after the tick is shown; `why` offers the link to the reasons. `panel` is the one to
+    point at; a run that is cut short has `room` for so many ticks on its scales.
     """
     result = _component(
         key=key,
@@ -122,6 +125,8 @@ def stage(
                 "url": url,
                 "spoilers": spoilers,
                 "why": why,
+                "panel": panel,
+                "room": room,
             },
         },
         height="content" if height is None else height,
