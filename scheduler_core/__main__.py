@@ -27,6 +27,7 @@ from scheduler_core.errors import ConfigError, TickscopeError
 from scheduler_core.events import LawBroken
 from scheduler_core.faults import FAULT_FOLDER, FAULTS
 from scheduler_core.narration import narrate
+from scheduler_core.perfetto import to_perfetto
 from scheduler_core.report import report
 from scheduler_core.terminal import JsonOption, remark_console, result_console, write_file
 from scheduler_core.trace import Trace
@@ -51,6 +52,7 @@ def run(
     fault: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Build in a mistake; see `faults`.")] = None,
     json_: JsonOption = None,
     trace: Annotated[Path | None, typer.Option(help="Write the whole run, gzipped.")] = None,
+    perfetto: Annotated[Path | None, typer.Option(help="Write the run for ui.perfetto.dev.")] = None,
 ) -> None:
     """Run a scenario and show what became of its requests."""
     loaded = load_scenario(scenario)
@@ -59,6 +61,8 @@ def run(
     result = _run(loaded, config, runner, fault or [])
     if trace is not None:
         write_file(trace, result.to_bytes())
+    if perfetto is not None:
+        write_file(perfetto, to_perfetto(result).encode())
     _show(result, runner, json_)
 
 

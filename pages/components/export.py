@@ -11,6 +11,7 @@ import streamlit as st
 from pages.components.plain import visible
 from pages.components.timeline_svg import timeline_svg
 from scheduler_core.metrics import EventRow, events_table
+from scheduler_core.perfetto import to_perfetto
 from scheduler_core.trace import Trace
 
 MAX_LINK = 8_000
@@ -44,7 +45,16 @@ def export(trace: Trace, address: str) -> None:
             key="export_svg",
             on_click="ignore",
         )
+        st.download_button(
+            "Perfetto trace",
+            lambda: to_perfetto(trace),
+            f"{name}-perfetto.json",
+            "application/json",
+            key="export_perfetto",
+            on_click="ignore",
+        )
     st.caption("The trace replays with: python -m scheduler_core replay FILE")
+    st.caption("The Perfetto trace opens at ui.perfetto.dev or chrome://tracing; each request is a track.")
     st.markdown("**Link to this instant**")
     if len(address) > MAX_LINK:
         st.caption("Your requests are too long for a link; take the trace instead.")
