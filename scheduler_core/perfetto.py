@@ -60,7 +60,7 @@ _DECISIONS = (
     LawBroken,
 )
 
-TraceEvent = dict[str, Any]
+Fields = dict[str, Any]
 
 
 def to_perfetto(trace: Trace) -> str:
@@ -74,14 +74,14 @@ def to_perfetto(trace: Trace) -> str:
     return json.dumps(document, ensure_ascii=True, separators=(",", ":"))
 
 
-def perfetto_events(trace: Trace) -> list[TraceEvent]:
+def perfetto_events(trace: Trace) -> list[Fields]:
     """Metadata first, then everything in order of time."""
     threads = {spec.id: number for number, spec in enumerate(trace.requests, 1)}
     timed = [*_request_slices(trace, threads), *_tick_slices(trace), *_marks(trace, threads), *_counters(trace)]
     return [*_metadata(threads), *sorted(timed, key=lambda event: event["ts"])]
 
 
-def _metadata(threads: dict[str, int]) -> Iterator[TraceEvent]:
+def _metadata(threads: dict[str, int]) -> Iterator[Fields]:
     named = [(REQUESTS, number, request_id) for request_id, number in threads.items()]
     for pid, name in ((REQUESTS, "Requests"), (SCHEDULER, "Scheduler")):
         yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
@@ -91,7 +91,7 @@ def _metadata(threads: dict[str, int]) -> Iterator[TraceEvent]:
         yield {"ph": "M", "pid": pid, "tid": tid, "name": "thread_sort_index", "args": {"sort_index": tid}}
 
 
-def _request_slices(trace: Trace, threads: dict[str, int]) -> Iterator[TraceEvent]:
+def _request_slices(trace: Trace, threads: dict[str, int]) -> Iterator[Fields]:
     """A slice for every tick in the batch; waits that follow one another are one."""
     open_waits: dict[str, list[Stay]] = {}
     for stay in stays(trace):
@@ -108,20 +108,21 @@ def _request_slices(trace: Trace, threads: dict[str, int]) -> Iterator[TraceEven
             yield _wait(waits, threads)
 
 
-def _wait(waits: list[Stay], threads: dict[str, int]) -> TraceEvent:
+def _wait(waits: list[Stay], threads: dict[str, int]) -> Fields:
     first, last = waits[0], waits[-1]
     args = {"from tick": first.record.tick, "to tick": last.record.tick}
     name = _NAMES[first.place]
     return _slice(REQUESTS, threads[first.request_id], "request", name, first.start, last.end, args)
 
 
-def _work(stay: Stay, threads: dict[str, int]) -> TraceEvent:
+def _work(stay: Stay, threads: dict[str, int]) -> Fields:
     item = stay.item
     assert item is not None
-    name, args = _NAMES[stay.place], {"tick": stay.record.tick, "tokens": item.num_tokens, "position": item.start}
+    name = _NAMES[stay.place]
+    args: Fields = {"tick": stay.record.tick, "tokens": item.num_tokens, "position": item.start}
     if item.recomputed_tokens:
         args["recomputed tokens"] = item.recomputed_tokens
-        name = "recomputing" if item.recomputed_tokens == item.num_tokens else name
+        name = "recomputing"
     for event in stay.record.events:
         if isinstance(event, RequestRestored) and event.request_id == stay.request_id and event.blocks_copied:
             name = "restoring"
@@ -131,7 +132,7 @@ def _work(stay: Stay, threads: dict[str, int]) -> TraceEvent:
     return _slice(REQUESTS, threads[stay.request_id], "request", name, stay.start, stay.end, args)
 
 
-def _tick_slices(trace: Trace) -> Iterator[TraceEvent]:
+def _tick_slices(trace: Trace) -> Iterator[Fields]:
     for record in trace.records:
         args = {
             "requests": len(record.output.scheduled),
@@ -142,14 +143,14 @@ def _tick_slices(trace: Trace) -> Iterator[TraceEvent]:
         yield _slice(SCHEDULER, TICKS, "tick", name, record.start, record.end, args)
 
 
-def _marks(trace: Trace, threads: dict[str, int]) -> Iterator[TraceEvent]:
+def _marks(trace: Trace, threads: dict[str, int]) -> Iterator[Fields]:
     for record in trace.records:
         for event in record.events:
             if isinstance(event, _DECISIONS):
                 yield _mark(trace, record, event, threads)
 
 
-def _mark(trace: Trace, record: TickRecord, event: Event, threads: dict[str, int]) -> TraceEvent:
+def _mark(trace: Trace, record: TickRecord, event: Event, threads: dict[str, int]) -> Fields:
     """An instant on the track of its request, or of the ticks."""
     told = narrate(event, trace, record.tick)
     request_id = getattr(event, "request_id", "") or getattr(event, "for_request", "")
@@ -179,7 +180,7 @@ def _moment(trace: Trace, record: TickRecord, event: Event) -> float:
             return record.start
 
 
-def _counters(trace: Trace) -> Iterator[TraceEvent]:
+def _counters(trace: Trace) -> Iterator[Fields]:
     """Levels as of the end of each tick."""
     if trace.records:
         yield from _levels(trace.records[0].start, (0, 0), (0, 0))
@@ -188,14 +189,14 @@ def _counters(trace: Trace) -> Iterator[TraceEvent]:
         yield from _levels(record.end, (counts.waiting, counts.running), (counts.used_blocks, counts.cached_blocks))
 
 
-def _levels(time: float, requests: Iterable[int], blocks: Iterable[int]) -> Iterator[TraceEvent]:
+def _levels(time: float, requests: Iterable[int], blocks: Iterable[int]) -> Iterator[Fields]:
     base = {"ph": "C", "pid": SCHEDULER, "ts": _micros(time)}
     names = ("Waiting requests", "Running requests", "KV blocks in use", "KV blocks findable")
     for name, level in zip(names, (*requests, *blocks), strict=True):
         yield {**base, "name": name, "args": {"value": level}}
 
 
-def _slice(pid: int, tid: int, category: str, name: str, start: float, end: float, args: dict[str, Any]) -> TraceEvent:
+def _slice(pid: int, tid: int, category: str, name: str, start: float, end: float, args: Fields) -> Fields:
     return {
         "ph": "X",
         "pid": pid,

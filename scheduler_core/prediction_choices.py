@@ -34,13 +34,11 @@ def who(
     labels: Mapping[str, str] | None = None,
 ) -> tuple[Choice, ...]:
     """At most five of the candidates, mixed; a right and a wrong one stay in wherever there are both."""
-    mixed = sorted(candidates, key=lambda value: _lot(f"{scene.salt}{topic}", value))
-    kept = {*[value for value in mixed if value in right][:1], *[value for value in mixed if value not in right][:1]}
-    for value in mixed:
-        if len(kept) < MAX_WHO:
-            kept.add(value)
+    drawn = _mixed(f"{scene.salt}{topic}|draw", candidates)
+    sure = {*[value for value in drawn if value in right][:1], *[value for value in drawn if value not in right][:1]}
+    kept = sorted(drawn, key=lambda value: value not in sure)[:MAX_WHO]
     named = labels or {request_id: f"{request_id} (arrives now)" for request_id in scene.arrived}
-    return tuple(Choice(value, named.get(value, value)) for value in mixed if value in kept)
+    return tuple(Choice(value, named.get(value, value)) for value in _mixed(f"{scene.salt}{topic}|place", kept))
 
 
 def numbers(right: int, likely: Collection[int], salt: str, allowed: range, step: int) -> tuple[int, ...]:
@@ -52,6 +50,10 @@ def numbers(right: int, likely: Collection[int], salt: str, allowed: range, step
     num_below = min(len(below), max(place, MAX_NUMBERS - 1 - len(above)))
     chosen = below[:num_below] + above[: MAX_NUMBERS - 1 - num_below]
     return tuple(sorted([right, *chosen]))
+
+
+def _mixed(salt: str, values: Sequence[str]) -> list[str]:
+    return sorted(values, key=lambda value: _lot(salt, value))
 
 
 def _lot(salt: str, value: str) -> int:
