@@ -57,7 +57,7 @@ class Scrubber {
   /** The flag stands at the first tick in which two compared runs differ. */
   layoutFlag(width) {
     const { mark, spoilers } = this.stage.options;
-    this.flag.hidden = !(mark >= 0 && spoilers);
+    this.flag.hidden = !(Number.isInteger(mark) && spoilers);
     setStyle(this.flag, "left", `${this.x(mark ?? 0, width).toFixed(1)}px`);
   }
 
