@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -259,15 +260,29 @@ def _text(value: object) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def fork(trace: Trace, tick: int, config: EngineConfig, runner: ModelRunner | None = None) -> Trace:
-    """The same run up to `tick`, and from there on with `config`.
+def fork(
+    trace: Trace,
+    tick: int,
+    config: EngineConfig,
+    runner: ModelRunner | None = None,
+    *,
+    add: Sequence[RequestSpec] = (),
+    abort: Sequence[str] = (),
+    max_ticks: int = MAX_TICKS,
+) -> Trace:
+    """The same run up to `tick`, and from there on with `config`, without those in `abort` and with those in `add`.
 
-    Without a runner the recorded tokens are used. The ticks before are those of `trace`, to the byte; raises
-    `TraceError` if they cannot be reproduced.
+    What is added arrives in `tick` at the earliest. Without a runner the recorded tokens are used; those of added
+    requests are not recorded. The ticks before are those of `trace`, to the byte; raises `TraceError` if they cannot
+    be reproduced. `max_ticks` bounds the whole run.
     """
     engine = replay_to(trace, tick, runner or ReplayRunner(trace))
     engine.reconfigure(config)
-    return engine.run()
+    for request_id in abort:
+        engine.abort(request_id)
+    for spec in add:
+        engine.add_request(dataclasses.replace(spec, arrival_time=max(spec.arrival_time, engine.now)))
+    return engine.run(max(0, max_ticks - tick))
 
 
 def replay_to(trace: Trace, tick: int, runner: ModelRunner) -> Engine:

@@ -17,7 +17,7 @@ MAX_TICK = 10_000_000
 MAX_DIGITS = 100
 
 #: What the server of the app itself reads from an address.
-_FOREIGN = ("embed", "embed_options")
+FOREIGN = ("embed", "embed_options")
 
 
 def to_query(state: PlayState, default_scenario: str) -> dict[str, str]:
@@ -59,7 +59,7 @@ def from_query(
             state.requests = unpack(query["requests"])
         except RequestError as problem:
             messages.append(str(problem))
-    known = {"scenario", "backend", "preset", "panel", "tick", "selected", "requests", *FIELD_NAMES, *_FOREIGN}
+    known = {"scenario", "backend", "preset", "panel", "tick", "selected", "requests", *FIELD_NAMES, *FOREIGN}
     messages += [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
     return state, messages
 

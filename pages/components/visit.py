@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -66,8 +66,18 @@ def forget_link_messages() -> None:
 
 def write_address(state: PlayState, path: str) -> None:
     """Show the state in the address bar of the page at `path`."""
+    show_address(to_query(state, DEFAULT_SCENARIO), path, state.tick, command())
+
+
+def show_address(query: Mapping[str, str], path: str, tick: int, command_id: int) -> None:
+    """Show a query in the address bar of the page at `path`; the tick only where a new command went to the stage."""
     # The number makes every run of the page a new message: a link to the page itself empties the address.
     st.session_state["runs"] = st.session_state.get("runs", 0) + 1
-    query = urlencode(to_query(state, DEFAULT_SCENARIO))
-    data = {"query": query, "path": path, "run": st.session_state["runs"], "tick": state.tick, "command": command()}
+    data = {
+        "query": urlencode(query),
+        "path": path,
+        "run": st.session_state["runs"],
+        "tick": tick,
+        "command": command_id,
+    }
     _address(key="address", data=data)
