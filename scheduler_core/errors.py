@@ -27,3 +27,7 @@ class ModelError(TickscopeError):
 
 class BenchError(TickscopeError):
     """A benchmark that cannot be run as asked."""
+
+
+class LessonError(TickscopeError):
+    """A lesson that cannot be read, or names what its run does not have."""

@@ -29,6 +29,10 @@ class PageEntry:
 PAGES = (
     PageEntry("app.py", "Home"),
     PageEntry("pages/playground.py", "Playground"),
+    PageEntry("pages/chunked_prefill.py", "Chunked prefill", "Lessons"),
+    PageEntry("pages/prefix_caching.py", "Prefix caching", "Lessons"),
+    PageEntry("pages/preemption.py", "Preemption", "Lessons"),
+    PageEntry("pages/compare.py", "Compare", "Tools"),
 )
 
 _FONT_FACE = """@font-face {{ font-family: "Inter Variable"; font-style: normal; font-weight: 100 900;

@@ -5,11 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.components.frame import PAGES
+from pages.components.lesson_runs import shipped_lesson
 from pages.components.link import tick_from
 from pages.components.plain import plain
 from pages.components.player import stage
 from pages.components.runs import DEFAULT_SCENARIO, Workload, compute, recording, scenario_names, shipped
 from scheduler_core.errors import TickscopeError
+from scheduler_core.lesson import list_lessons
 from scheduler_core.trace import Trace
 
 SENTENCE = "See how a language model server decides who runs next."
@@ -17,6 +19,8 @@ RECORDED = (
     "A real small model answers six people at once. All you see is read from its recorded run: press play, or step."
 )
 CARDS_ABREAST = 3
+#: The heading in the navigation whose pages have cards of their own.
+LESSONS = "Lessons"
 MADE_UP = "Six people ask at once. Nothing was recorded here yet, so the tokens are made up: press play, or step."
 
 
@@ -31,6 +35,8 @@ def welcome() -> None:
     for message in messages:
         st.warning(plain(message))
     st.fragment(_stage)(trace, tick)
+    st.subheader("Learn it in three lessons", anchor=False)
+    _lessons()
     st.subheader("Try it yourself", anchor=False)
     _cards()
 
@@ -64,6 +70,18 @@ def _instant(tick: int, request_id: str | None) -> dict[str, str]:
     return {"tick": str(tick), **({"selected": request_id} if request_id else {})}
 
 
+def _lessons() -> None:
+    """A card for each lesson."""
+    names = list_lessons()
+    with st.container(key="lesson_cards"):
+        for column, name in zip(st.columns(CARDS_ABREAST), names, strict=False):
+            with column.container(border=True, height="stretch", key=f"card_lesson_{name}"):
+                lesson = shipped_lesson(name)
+                st.markdown(f"**{lesson.number}. {plain(lesson.title)}**")
+                st.caption(f"{plain(lesson.summary)} About {lesson.minutes} minutes.")
+                st.page_link(f"pages/{name}.py", label=":blue[Start the lesson ›]")
+
+
 def _cards() -> None:
     """One card for each scenario, and one for each further page."""
     names = scenario_names()
@@ -73,7 +91,7 @@ def _cards() -> None:
                 with column.container(border=True, height="stretch", key=f"card_{name}"):
                     _card(name)
         for entry in PAGES:
-            if entry.group:
+            if entry.group not in ("", LESSONS):
                 st.page_link(entry.path, label=entry.label)
 
 

@@ -400,6 +400,7 @@ def test_on_a_phone_the_sidebar_closes_after_a_link(open_context: Visitors, app_
 def test_nothing_is_asked_of_other_hosts(page: Page, app_url: str, watch: Watch) -> None:
     for address in ADDRESSES:
         visit(page, app_url + address)
+    visit(page, f"{app_url}/playground")
     page.get_by_role("tab", name="Charts").click()
     settle(page)
     page.wait_for_selector(".js-plotly-plot .legend", state="attached")

@@ -26,6 +26,15 @@ def open_playground(**query: str) -> AppTest:
     return at.run()
 
 
+def open_page(name: str, **query: str) -> AppTest:
+    """Any page by a link with that query."""
+    at = open_home()
+    for key, value in query.items():
+        at.query_params[key] = value
+    at.switch_page(f"pages/{name}.py")
+    return at.run()
+
+
 def component(at: AppTest, name: str) -> dict[str, Any]:
     """What a component of ours was sent."""
     found = [element for element in at.get("bidi_component") if element.proto.component_name == name]

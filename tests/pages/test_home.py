@@ -6,7 +6,9 @@ import gc
 import subprocess
 import sys
 
-from pages.components.runs import DEFAULT_SCENARIO, recording, scenario_names
+from pages.components.plain import plain
+from pages.components.runs import DEFAULT_SCENARIO, recording, scenario_names, shipped
+from scheduler_core.lesson import list_lessons, load_lesson
 from tests.pages.helpers import ROOT, assert_drawn, open_home, stage_data
 
 #: Runs in a fresh process, as the suite's own has imported everything.
@@ -40,8 +42,16 @@ def test_its_run_is_the_real_model_s():
 
 def test_it_has_a_card_for_every_scenario():
     at = open_home()
-    cards = [element.value for element in at.markdown if element.value.startswith("**")]
-    assert len(cards) == len(scenario_names())
+    cards = {element.value for element in at.markdown if element.value.startswith("**")}
+    assert {f"**{plain(shipped(name).title)}**" for name in scenario_names()} <= cards
+
+
+def test_it_has_a_card_for_every_lesson():
+    at = open_home()
+    cards = {element.value for element in at.markdown if element.value.startswith("**")}
+    lessons = [load_lesson(name) for name in list_lessons()]
+    assert len(lessons) == 3
+    assert {f"**{lesson.number}. {lesson.title}**" for lesson in lessons} <= cards
 
 
 def test_neither_page_imports_the_model_s_libraries():
