@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 from plotly.subplots import make_subplots
 
-from scheduler_core.metrics import Series, Waiting, request_metrics, series, waiting_by_cause
+from pages.components.blame_charts import where_time_went, who_cost_whom
+from pages.components.chart import BARE, BLUE, GREEN, GREY, PURPLE, VERMILLION, Chart, clock, look
+from scheduler_core.blame import Blame, blame
+from scheduler_core.metrics import Series, request_metrics, series
 from scheduler_core.trace import Trace
-
-GREY, BLUE, GREEN, VERMILLION, PURPLE = "#777777", "#0072B2", "#009E73", "#D55E00", "#CC79A7"
-GRID = "rgba(128, 140, 155, 0.22)"
-
-BARE = {"displaylogo": False, "displayModeBar": False}
-
-#: Cause of waiting -> words, colour, and a pattern for those who do not tell colours apart.
-CAUSES: dict[str, tuple[str, str, str]] = {
-    "queued_s": ("waits for its first lane", GREY, "/"),
-    "prefill_s": ("reads its prompt", BLUE, ""),
-    "decode_s": ("writes its answer", GREEN, ""),
-    "skipped_s": ("in a lane, left out", PURPLE, "x"),
-    "preempted_s": ("preempted", VERMILLION, "\\"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A figure with its title, what it says for those who cannot see it, and its numbers."""
-
-    key: str
-    title: str
-    note: str
-    alt: str
-    figure: go.Figure
-    table: pd.DataFrame
 
 
 def charts(trace: Trace) -> None:
@@ -45,17 +21,28 @@ def charts(trace: Trace) -> None:
     if not trace.records:
         st.caption("There is no tick to draw yet.")
         return
-    for chart in (queue_and_memory(trace), first_and_next_tokens(trace), where_time_went(trace)):
+    ledger = _ledger(trace)
+    drawn = (queue_and_memory(trace), first_and_next_tokens(trace))
+    for chart in (*drawn, where_time_went(trace, ledger), who_cost_whom(trace, ledger)):
         st.subheader(chart.title, anchor=False)
         st.caption(chart.note)
         st.plotly_chart(
             chart.figure,
             key=f"chart_{chart.key}",
             alt=chart.alt,
-            config={"displaylogo": False, "displayModeBar": False},
+            config=BARE,
         )
         with st.expander("As a table", key=f"table_{chart.key}", type="compact"):
             st.dataframe(chart.table, hide_index=True, key=f"data_{chart.key}")
+
+
+def _ledger(trace: Trace) -> tuple[Blame, ...]:
+    """The ledger, kept with the very trace that it was made from: a step must not reckon it again."""
+    kept = st.session_state.get("_ledger")
+    if kept is None or kept[0] is not trace:
+        st.session_state["_ledger"] = kept = (trace, blame(trace))
+    ledger: tuple[Blame, ...] = kept[1]
+    return ledger
 
 
 def queue_and_memory(trace: Trace) -> Chart:
@@ -67,7 +54,7 @@ def queue_and_memory(trace: Trace) -> Chart:
     figure.add_trace(_steps(times, line.running, "running", BLUE, "solid"), row=1, col=1)
     figure.add_trace(_steps(times, line.used_blocks, "blocks in use", GREEN, "solid", fill=True), row=2, col=1)
     figure.add_trace(_steps(times, line.cached_blocks, "blocks findable", PURPLE, "dash"), row=2, col=1)
-    _look(figure, height=340, x_title=_clock(trace))
+    look(figure, height=340, x_title=clock(trace))
     figure.update_xaxes(title_text="", row=1, col=1)
     figure.update_yaxes(title_text="requests", rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="KV blocks", range=[0, trace.config.num_blocks * 1.04], row=2, col=1)
@@ -106,7 +93,7 @@ def first_and_next_tokens(trace: Trace) -> Chart:
         marker={"color": VERMILLION, "symbol": "diamond", "size": 10},
         hovertemplate="%{x}: %{y:.3g} s<extra>worst gap</extra>",
     )
-    _look(figure, height=300, x_title="", y_title="seconds")
+    look(figure, height=300, x_title="", y_title="seconds")
     figure.update_layout(barmode="group", bargap=0.35)
     table = pd.DataFrame(
         {
@@ -129,42 +116,9 @@ def first_and_next_tokens(trace: Trace) -> Chart:
         alt = f"{slowest.id} waits longest for its first token: {slowest.ttft_s:.3g} seconds."
     note = (
         "TTFT is the first token less the arrival; ITL the gaps between tokens of one answer. "
-        f"Times are {_clock(trace)}."
+        f"Times are {clock(trace)}."
     )
     return Chart("tokens", "First token and gaps", note, alt, figure, table)
-
-
-def where_time_went(trace: Trace) -> Chart:
-    """The latency of each request, split by cause."""
-    parts = waiting_by_cause(trace)
-    figure = go.Figure()
-    for name, (words, color, pattern) in CAUSES.items():
-        seconds = [getattr(part, name) for part in parts]
-        if not any(seconds):
-            continue
-        stripes = {"shape": pattern, "fillmode": "overlay", "fgcolor": "#ffffff", "size": 7, "solidity": 0.22}
-        figure.add_bar(
-            y=[part.request_id for part in parts],
-            x=seconds,
-            name=words,
-            orientation="h",
-            marker={"color": color, "pattern": stripes},
-            hovertemplate=f"%{{y}}: %{{x:.3g}} s<extra>{words}</extra>",
-        )
-    _look(figure, height=max(220, 90 + 30 * len(parts)), x_title=_clock(trace))
-    figure.update_layout(barmode="stack", bargap=0.35, legend_traceorder="normal")
-    figure.update_yaxes(autorange="reversed", showgrid=False)
-    longest = max(parts, key=lambda part: part.total_s, default=None)
-    alt = "No request has arrived yet."
-    if longest is not None:
-        alt = f"{longest.request_id} takes longest: {longest.total_s:.3g} seconds, of which " + _parts(longest) + "."
-    note = "From arrival to the last token; the parts add up to the latency."
-    return Chart("waiting", "Where the time went", note, alt, figure, _waiting_table(parts))
-
-
-def _parts(waiting: Waiting) -> str:
-    told = [(words, getattr(waiting, name)) for name, (words, _, _) in CAUSES.items()]
-    return ", ".join(f"{seconds:.3g} {words}" for words, seconds in told if seconds > 0)
 
 
 def _steps(
@@ -183,33 +137,6 @@ def _steps(
     )
 
 
-def _look(figure: go.Figure, *, height: int, x_title: str, y_title: str = "") -> None:
-    figure.update_layout(
-        height=height,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        legend={
-            "orientation": "h",
-            "yanchor": "bottom",
-            "y": 1.02,
-            "x": 0,
-            "itemclick": False,
-            "itemdoubleclick": False,
-        },
-        hoverlabel={"font": {"family": "Inter Variable, Inter, sans-serif"}},
-        dragmode="zoom",
-    )
-    figure.update_xaxes(title_text=x_title, gridcolor=GRID, zeroline=False, automargin=True)
-    figure.update_yaxes(title_text=y_title, gridcolor=GRID, zeroline=False, automargin=True)
-
-
-def _clock(trace: Trace) -> str:
-    if trace.config.cost == "unit":
-        return "virtual seconds, one a tick"
-    return f"virtual seconds on {trace.config.cost}"
-
-
 def _series_table(line: Series) -> pd.DataFrame:
     return pd.DataFrame(
         {
@@ -225,11 +152,3 @@ def _series_table(line: Series) -> pd.DataFrame:
             "measured (s)": line.wall_s,
         }
     )
-
-
-def _waiting_table(parts: Sequence[Waiting]) -> pd.DataFrame:
-    columns: dict[str, list[object]] = {"request": [part.request_id for part in parts]}
-    for name, (words, _, _) in CAUSES.items():
-        columns[f"{words} (s)"] = [getattr(part, name) for part in parts]
-    columns["all (s)"] = [part.total_s for part in parts]
-    return pd.DataFrame(columns)

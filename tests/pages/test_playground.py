@@ -185,9 +185,9 @@ def test_every_panel_opens(panel: str):
 def test_every_chart_says_what_it_shows_and_has_its_table():
     at = open_playground(panel="Charts")
     charts = at.get("plotly_chart")
-    assert len(charts) == 3
+    assert len(charts) == 4
     assert all(chart.proto.alt for chart in charts)
-    assert len(at.dataframe) == 3
+    assert len(at.dataframe) == 4
 
 
 def test_own_requests_run_on_made_up_tokens():
