@@ -61,7 +61,7 @@ def band(
     with st.container(border=True, key="lesson_band"):
         with st.container(key="lesson_body"):
             with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-                st.subheader(plain(step.title), anchor=False, width="content")
+                st.header(plain(step.title), anchor=False, width="content")
                 _score(lesson, state, traces)
             st.markdown(before)
             if asked is not None and is_open:
@@ -142,17 +142,17 @@ def _verdict(asked: Question, grade: Grade, answer: str | None) -> None:
     with st.container(key="lesson_verdict"):
         st.markdown(f":gray[{plain(asked.text)}]")
         if answer is None:
-            st.markdown(f"You skipped it · it did **{plain(grade.did)}**")
+            st.markdown(f"You skipped it. · It did: **{plain(grade.did)}**")
         else:
             mark = ":green[**✓ Right.**]" if grade.right else ":orange[**× Not so.**]"
-            st.markdown(f"{mark} You said **{plain(grade.said)}** · it did **{plain(grade.did)}**")
+            st.markdown(f"{mark} You said: **{plain(grade.said)}** · It did: **{plain(grade.did)}**")
         st.markdown(plain(grade.reason))
 
 
 def _tries(lesson: Lesson, state: LessonState, step: Step, traces: Mapping[str, Trace]) -> None:
     if not step.tries:
         return
-    names = (step.run, *step.tries)
+    names = step.tries if step.run in step.tries else (step.run, *step.tries)
     key = f"lesson_try {lesson.name} {step.number}"
 
     def choose() -> None:
@@ -198,7 +198,8 @@ def _ways(lesson: Lesson, state: LessonState, note: str = "", *, calls: bool = F
             kind: Literal["primary", "secondary"] = "primary" if calls else "secondary"
             st.button("Next ›", key="lesson_on", type=kind, disabled=is_last, on_click=go, args=(1,))
         if note:
-            st.caption(plain(note), width="content")
+            with st.container(key="lesson_note", width="content"):
+                st.markdown(f":gray[{plain(note)}]")
 
 
 def closing(lesson: Lesson, state: LessonState, traces: Mapping[str, Trace]) -> str:
@@ -206,7 +207,7 @@ def closing(lesson: Lesson, state: LessonState, traces: Mapping[str, Trace]) -> 
     end = len(traces[lesson.steps[-1].run].records) - 1
     with st.container(border=True, key="lesson_band"):
         with st.container(key="lesson_body"):
-            st.subheader("Check yourself", anchor=False)
+            st.header("Check yourself", anchor=False)
             score = score_of(lesson, state, traces)
             if score.asked:
                 st.markdown(_closing_words(score))

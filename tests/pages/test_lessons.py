@@ -45,7 +45,7 @@ def test_every_step_is_drawn_forwards_and_back(name: str):
     for number, step in enumerate(lesson.steps, 1):
         assert_drawn(at)
         assert lesson_state(at, name).step == number
-        assert plain(step.title) in [heading.value for heading in at.subheader]
+        assert plain(step.title) in [heading.value for heading in at.header]
         press(at, "lesson_on")
     assert at.button(key="lesson_on").disabled
     assert len(at.expander) == len(lesson.checks)
