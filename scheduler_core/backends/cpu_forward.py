@@ -10,8 +10,9 @@ import numpy as np
 
 from scheduler_core.backends.crew import Crew
 from scheduler_core.backends.llama_kernels import Chunks, Room, Rows, Singles, Weights, forward, num_phases
-from scheduler_core.backends.panels import ROWS, WIDTH, Floats, aligned, num_panels, pack, product
+from scheduler_core.backends.panels import WIDTH, Floats, aligned, num_panels, pack, product
 from scheduler_core.backends.ragged_batch import Chunk, RaggedBatch
+from scheduler_core.backends.vectors import ROWS
 
 
 def can_run(model: Any) -> bool:

@@ -18,6 +18,10 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from scheduler_core.backends.kernel_cache import keep_kernels_apart
+
+keep_kernels_apart()
+
 _I64 = ir.IntType(64)
 _LINE = 8  # int64s in a cache line: phases do not disturb each other
 _CLAIMED, _DONE = 0, 1

@@ -13,8 +13,10 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from scheduler_core.backends.attention_tiles import MOST_ROWS, STRIP, bring, dots, mix
 from scheduler_core.backends.crew import claim, finish, wait
-from scheduler_core.backends.panels import FAST, FLOAT, WIDTH, Floats, panel_product, tile_product
+from scheduler_core.backends.panels import FAST, WIDTH, Floats, panel_product, tile_product
+from scheduler_core.backends.vectors import FLOAT
 
 Ints = NDArray[np.int64]
 
@@ -115,6 +117,8 @@ class Chunks(NamedTuple):
 
 PHASES_OF_A_LAYER = 9
 _ROWS_AT_ONCE = 8
+#: Of one sequence; their keys or values fit into the first cache.
+_POSITIONS_AT_ONCE = 16
 
 
 def num_phases(num_layers: int) -> int:
@@ -288,14 +292,75 @@ def _softmax(scores, row, length):  # type: ignore[no-untyped-def]
 def _attend_single(row, qkv, singles, keys, values, num_heads, scale, out):  # type: ignore[no-untyped-def]
     """A token's attention, straight from the paged memory: its keys and values are read once, as they lie."""
     head_dim, length = keys.shape[2], singles.lengths[row]
+    table, block_size = singles.tables[row], singles.block_size
     query = qkv[row, : num_heads * head_dim].reshape(num_heads, head_dim) * scale
-    weights = np.empty((num_heads, length), np.float32)
+    weights = np.zeros((num_heads, length), np.float32)
     mixed = np.zeros((num_heads, head_dim), np.float32)
-    _scores(query, keys, singles.tables[row], length, singles.block_size, weights)
+    if head_dim % STRIP == 0:
+        _scores_by_strips(query, keys, table, length, block_size, weights)
+    else:
+        _scores(query, keys, table, length, block_size, weights)
     for head in range(num_heads):
         _softmax(weights, head, length)
-    _mix(weights, values, singles.tables[row], length, singles.block_size, mixed)
+    if head_dim % STRIP == 0:
+        _mix_by_strips(weights, values, table, length, block_size, mixed)
+    else:
+        _mix(weights, values, table, length, block_size, mixed)
     out[row, : num_heads * head_dim] = mixed.reshape(num_heads * head_dim)
+
+
+@njit(cache=True)
+def _scores_by_strips(query, keys, table, length, block_size, out):  # type: ignore[no-untyped-def]
+    """`_scores`, for heads of whole strips, some positions at once."""
+    kv_heads, head_dim = keys.shape[1], keys.shape[2]
+    group = query.shape[0] // kv_heads
+    first = 0
+    while first < length:
+        place = first % block_size
+        slot = table[first // block_size] * block_size + place
+        count = min(_POSITIONS_AT_ONCE, block_size - place, length - first)
+        bring(keys.ctypes.data + slot * kv_heads * head_dim * FLOAT, count * kv_heads * head_dim)
+        for head in range(0, kv_heads * group, group):
+            for row in range(head, head + group, MOST_ROWS):
+                for column in range(0, head_dim, STRIP):
+                    dots(
+                        min(MOST_ROWS, head + group - row),
+                        query.ctypes.data + (row * head_dim + column) * FLOAT,
+                        head_dim,
+                        keys.ctypes.data + ((slot * kv_heads + head // group) * head_dim + column) * FLOAT,
+                        kv_heads * head_dim,
+                        count,
+                        out.ctypes.data + (row * length + first) * FLOAT,
+                        length,
+                    )
+        first += count
+
+
+@njit(cache=True)
+def _mix_by_strips(weights, values, table, length, block_size, out):  # type: ignore[no-untyped-def]
+    """`_mix`, for heads of whole strips, some positions at once."""
+    kv_heads, head_dim = values.shape[1], values.shape[2]
+    group = weights.shape[0] // kv_heads
+    first = 0
+    while first < length:
+        place = first % block_size
+        slot = table[first // block_size] * block_size + place
+        count = min(_POSITIONS_AT_ONCE, block_size - place, length - first)
+        bring(values.ctypes.data + slot * kv_heads * head_dim * FLOAT, count * kv_heads * head_dim)
+        for head in range(0, kv_heads * group, group):
+            for row in range(head, head + group, MOST_ROWS):
+                for column in range(0, head_dim, STRIP):
+                    mix(
+                        min(MOST_ROWS, head + group - row),
+                        weights.ctypes.data + (row * length + first) * FLOAT,
+                        length,
+                        values.ctypes.data + ((slot * kv_heads + head // group) * head_dim + column) * FLOAT,
+                        kv_heads * head_dim,
+                        count,
+                        out.ctypes.data + (row * head_dim + column) * FLOAT,
+                        head_dim,
+                    )
+        first += count
 
 
 @njit(cache=True, fastmath=FAST)

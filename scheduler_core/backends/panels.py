@@ -9,14 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import binding, ir
 from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from scheduler_core.backends.crew import claim, finish, wait
+from scheduler_core.backends.vectors import (
+    FLOAT,
+    I64,
+    LANES,
+    ROWS,
+    VECTORS,
+    ZERO,
+    Loop,
+    fused,
+    load,
+    load_spread,
+    store,
+)
 
 Floats = NDArray[np.float32]
 
@@ -25,20 +36,7 @@ FAST = {"contract", "reassoc", "arcp", "nsz"}
 _ALIGNMENT = 64
 
 
-def _tile_shape() -> tuple[int, int, int]:
-    """Lanes of a vector, vectors in a row of the tile, rows: as many sums as the registers hold."""
-    features = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()  # type: ignore[attr-defined]
-    if "+avx512f" in features.split(","):
-        return 16, 3, 8
-    if "+avx2" in features.split(","):
-        return 8, 2, 6
-    return 4, 4, 6
-
-
-LANES, VECTORS, ROWS = _tile_shape()
 WIDTH = LANES * VECTORS
-#: Bytes of a number.
-FLOAT = 4
 
 
 def pack(weights: Sequence[Floats]) -> Floats:
@@ -70,9 +68,6 @@ def aligned(shape: tuple[int, ...]) -> Floats:
 
 # --- the tile, in LLVM's own words -------------------------------------------------------------------------------
 
-_F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_VECTOR = ir.VectorType(_F32, LANES)
-
 
 def _make_tile(rows: int) -> Any:
     """A product of `rows` rows with one panel: `out[r, :WIDTH] = sum over k of x[r, k] * panel[k, :WIDTH]`."""
@@ -83,56 +78,21 @@ def _make_tile(rows: int) -> Any:
 
     def _emit(context: Any, b: Any, args: Any) -> Any:
         x, x_stride, panel, inputs, out, out_stride = args
-        fma = _declared(b.module, f"llvm.fma.v{LANES}f32", ir.FunctionType(_VECTOR, [_VECTOR] * 3))
-        x_rows = [_pointer(b, x, b.mul(x_stride, _I64(FLOAT * row)), _F32) for row in range(rows)]
-        before, loop, after = b.block, b.append_basic_block("loop"), b.append_basic_block("after")
-        b.branch(loop)
-        b.position_at_end(loop)
-        k = b.phi(_I64)
-        sums = [b.phi(_VECTOR) for _ in range(rows * VECTORS)]
-        first = b.mul(k, _I64(WIDTH * FLOAT))
-        weights = [_load(b, panel, b.add(first, _I64(v * LANES * FLOAT))) for v in range(VECTORS)]
-        after_step = []
-        for row in range(rows):
-            factor = _spread(b, b.load(b.gep(x_rows[row], [k])))
-            for v in range(VECTORS):
-                after_step.append(b.call(fma, [factor, weights[v], sums[row * VECTORS + v]]))
-        next_k = b.add(k, _I64(1))
-        k.add_incoming(_I64(0), before)
-        k.add_incoming(next_k, loop)
-        for total, new in zip(sums, after_step, strict=True):
-            total.add_incoming(ir.Constant(_VECTOR, [0.0] * LANES), before)
-            total.add_incoming(new, loop)
-        b.cbranch(b.icmp_signed("<", next_k, inputs), loop, after)
-        b.position_at_end(after)
+        row_starts = [b.mul(x_stride, I64(row)) for row in range(rows)]
+        loop = Loop(b, inputs, [ZERO] * (rows * VECTORS))
+        first = b.mul(loop.index, I64(WIDTH))
+        weights = [load(b, panel, b.add(first, I64(v * LANES))) for v in range(VECTORS)]
+        sums = []
+        for row, start in enumerate(row_starts):
+            factor = load_spread(b, x, b.add(start, loop.index))
+            sums += [fused(b, factor, weights[v], loop.carried[row * VECTORS + v]) for v in range(VECTORS)]
+        loop.end(sums)
         for row in range(rows):
             for v in range(VECTORS):
-                offset = b.add(b.mul(out_stride, _I64(FLOAT * row)), _I64(v * LANES * FLOAT))
-                b.store(after_step[row * VECTORS + v], _pointer(b, out, offset, _VECTOR)).align = FLOAT
+                store(b, sums[row * VECTORS + v], out, b.add(b.mul(out_stride, I64(row)), I64(v * LANES)))
         return context.get_dummy_value()
 
     return tile
-
-
-def _declared(module: Any, name: str, kind: Any) -> Any:
-    return module.globals.get(name) or ir.Function(module, kind, name=name)
-
-
-def _pointer(b: Any, base: Any, offset: Any, kind: Any) -> Any:
-    return b.inttoptr(b.add(base, offset), kind.as_pointer())
-
-
-def _load(b: Any, base: Any, offset: Any) -> Any:
-    loaded = b.load(_pointer(b, base, offset, _VECTOR))
-    loaded.align = FLOAT
-    return loaded
-
-
-def _spread(b: Any, number: Any) -> Any:
-    """A vector with `number` in every lane."""
-    nothing = ir.Constant(_VECTOR, ir.Undefined)
-    one = b.insert_element(nothing, number, _I32(0))
-    return b.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
 
 
 _tile_1, _tile_2, _tile_3, _tile_4 = (_make_tile(rows) for rows in (1, 2, 3, 4))

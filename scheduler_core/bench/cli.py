@@ -54,6 +54,7 @@ def engine(
     rounds: Annotated[int, typer.Option(min=1, max=50, help="Turns of each contender on each workload.")] = 3,
     threads: Annotated[int, typer.Option(min=0, max=256, help="Threads of each contender; 0 = all cores.")] = 0,
     only: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A workload: chats, mixed or shared.")] = None,
+    tokens: Annotated[int | None, typer.Option(min=1, max=64, hidden=True)] = None,
 ) -> None:
     """Tokens a second of our engine with the real model, beside others that run it on this machine."""
     from scheduler_core.bench import peers as environment
@@ -61,7 +62,7 @@ def engine(
     from scheduler_core.bench.engine.workloads import choose
     from scheduler_core.bench.machine import MachineFacts
 
-    chosen = choose(only)
+    chosen = choose(only, tokens)
     python = environment.peers_python(peers)
     remarks = terminal.remark_console()
     if python is None:

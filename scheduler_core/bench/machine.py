@@ -25,11 +25,11 @@ class MachineFacts:
     def here(cls) -> MachineFacts:
         return cls(
             _cpu_model(),
-            len(os.sched_getaffinity(0)),
+            _usable_cores(),
             f"{platform.system()} {platform.machine()}",
             platform.python_version(),
             datetime.now().astimezone().isoformat(timespec="seconds"),
-            round(os.getloadavg()[0], 2),
+            round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0,
         )
 
     def as_plain(self) -> dict[str, Any]:
@@ -43,6 +43,11 @@ class MachineFacts:
             f"{self.cpu}, {self.cores} cores, {self.system}, Python {self.python}, {self.date[:10]}, "
             f"load {self.load:.2f} before"
         )
+
+
+def _usable_cores() -> int:
+    """Of those that there are, where the system says which this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

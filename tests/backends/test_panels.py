@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler_core.backends.crew import Crew
-from scheduler_core.backends.panels import ROWS, WIDTH, aligned, num_panels, pack, product
+from scheduler_core.backends.panels import WIDTH, aligned, num_panels, pack, product
+from scheduler_core.backends.vectors import ROWS
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,7 +88,7 @@ def test_the_tile_of_a_smaller_cpu_computes_the_same(cpu: str, features: str, la
         "from tests.backends import test_panels as t\n"
         "t.test_a_product_is_that_of_numpy_for_every_shape()\n"
         "t.test_a_row_gives_the_same_numbers_whatever_stands_beside_it()\n"
-        "from scheduler_core.backends.panels import LANES; print(LANES)"
+        "from scheduler_core.backends.vectors import LANES; print(LANES)"
     )
     smaller = {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": features}
     done = subprocess.run(
@@ -100,3 +101,17 @@ def test_the_tile_of_a_smaller_cpu_computes_the_same(cpu: str, features: str, la
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == lanes
+
+
+def test_kernels_are_kept_apart_for_each_state_of_their_sources(tmp_path: Path) -> None:
+    code = "import scheduler_core.backends.panels, numba; print(numba.config.CACHE_DIR)"
+
+    def kept(**environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    usual = Path(kept(TICKSCOPE_CACHE=str(tmp_path)))
+    assert usual.parent == tmp_path / "kernels"
+    assert kept(NUMBA_CACHE_DIR=str(tmp_path / "mine")) == str(tmp_path / "mine")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduler_core.errors import BenchError
 
@@ -78,9 +78,10 @@ def workloads() -> tuple[Workload, ...]:
     )
 
 
-def choose(names: Sequence[str] | None) -> tuple[Workload, ...]:
-    """The workloads of these names, all if there are none; raises `BenchError`."""
+def choose(names: Sequence[str] | None, max_tokens: int | None = None) -> tuple[Workload, ...]:
+    """The workloads of these names, all if there are none, with other output lengths if asked; raises `BenchError`."""
     by_name = {workload.name: workload for workload in workloads()}
     if unknown := [name for name in names or () if name not in by_name]:
         raise BenchError(f"there is no workload {unknown[0]!r}; name one of {', '.join(by_name)}")
-    return tuple(by_name[name] for name in names or by_name)
+    chosen = (by_name[name] for name in names or by_name)
+    return tuple(replace(workload, max_tokens=max_tokens or workload.max_tokens) for workload in chosen)
