@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
+from pages.components.compare_what_if import ask
 from pages.components.controls import Dial, controls
 from pages.components.header import header, subtitle
 from pages.components.link import tick_from, to_address
@@ -153,6 +154,7 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
         st.rerun()
     if view.why_clicked:
         state.panel, state.selected = "Why?", view.action_request or state.selected
+    ask(state, is_ready=bool(trace.records) and not computing)
     panels(
         state,
         trace,
