@@ -130,7 +130,7 @@ def _parting(state: CompareState, left: Trace, right: Trace, first: FirstDiffere
 
     told = f"**≠ Tick {first.tick} is the first that differs.** On the left: {plain(first.left)} On the right: "
     with st.container(horizontal=True, vertical_alignment="center"):
-        with st.container(width="stretch", gap="small"):
+        with st.container(width="stretch", gap="small", key="compare_told"):
             st.markdown(told + plain(first.right))
             st.markdown(f":gray[{plain(verdict(left, right))}]")
         st.button(f"Go to tick {first.tick}", key="go_to_difference", on_click=go)

@@ -66,7 +66,7 @@ PAIRS: dict[str, Pair] = {
         "Tickscope, or vLLM",
         "time_slices",
         Side("Tickscope", preset="tickscope"),
-        Side("vLLM's order", preset="vllm"),
+        Side("vLLM", preset="vllm"),
         "vLLM lets a request run to its end, in the order of admission; Tickscope gives time slices.",
     ),
     "batching": Pair(

@@ -90,11 +90,11 @@ def side_base(state: CompareState, side: PlayState) -> EngineConfig:
 def side_config(state: CompareState, side: PlayState) -> EngineConfig:
     """The configuration of a side, under the scenario's seed and clock; raises `ConfigError`."""
     base = side_base(state, side)
-    name = "first" if side is state.first else "second"
+    place = "left" if (side is state.first) != state.swapped else "right"
     try:
         return side.config(base).replace(**{shared: getattr(base, shared) for shared in SHARED})
     except ConfigError as problem:
-        raise ConfigError(f"The settings of the {name} side cannot run: {problem}") from None
+        raise ConfigError(f"The settings on the {place} cannot run: {problem}") from None
 
 
 def clamp(what_if: WhatIf, trace: Trace, notes: list[str]) -> None:

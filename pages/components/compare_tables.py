@@ -37,7 +37,7 @@ MOST_ROWS = 16
 #: What is told of each request on both sides: the words, and the figure.
 COLUMNS = (
     ("TTFT", "ttft_s"),
-    ("worst gap", "worst_gap_s"),
+    ("gap", "worst_gap_s"),
     ("recomputed", "recomputed_tokens"),
     ("finish", "finish_s"),
 )
@@ -56,9 +56,9 @@ def tables(left: Trace, right: Trace) -> None:
         height="content" if len(rows) <= MOST_ROWS else "auto",
     )
     st.caption(
-        "TTFT is the time to the first token, from the arrival; worst gap the longest pause between two tokens of one "
-        "answer; finish the moment of the last token. All in seconds of the run's virtual clock. Recomputed tokens had "
-        "been computed before and were lost in a preemption."
+        "TTFT is the time to the first token, from the arrival; gap the longest pause between two tokens of one "
+        "answer; finish the moment of the last token. All in seconds of the run's virtual clock. Recomputed tokens "
+        "had been computed before and were lost in a preemption."
     )
     st.caption(plain(answers(rows)))
 

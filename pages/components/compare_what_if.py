@@ -8,10 +8,10 @@ from dataclasses import replace
 import streamlit as st
 
 from pages.components.compare_runs import Both
-from pages.components.compare_state import MAX_ADDED, CompareState, WhatIf, to_query
+from pages.components.compare_state import COMPUTED, MAX_ADDED, CompareState, WhatIf, to_query
 from pages.components.own_requests import OwnRequest, free_id, request_problems
 from pages.components.plain import plain, visible
-from pages.components.play_state import BACKENDS, OWN, PlayState
+from pages.components.play_state import OWN, PlayState
 from pages.components.runs import own_scenario, shipped
 from pages.components.settings import limits
 from scheduler_core.backends.patched_replay import made_up
@@ -25,17 +25,15 @@ OWN_WORDS = "Something else"
 
 def ask(state: PlayState, *, is_ready: bool) -> None:
     """Offer on the playground to change the course of the run at the tick shown."""
-    if st.button(
-        "What if…",
-        key="ask_what_if",
-        disabled=not is_ready,
-        help="Change a setting, add a request or abort one at this tick, and compare both futures.",
-    ):
+    told = "Change a setting, add a request or abort one at this tick, and compare both futures."
+    if state.backend not in COMPUTED:
+        told += " A live run is repeated for that from its first tick, on recorded tokens if there are any."
+    if st.button("What if…", key="ask_what_if", disabled=not is_ready, help=told):
         st.switch_page(PAGE, query_params=_fork_of(state))
 
 
 def _fork_of(state: PlayState) -> dict[str, str]:
-    first = replace(state, backend=state.backend if state.backend in BACKENDS[:2] else BACKENDS[0])
+    first = replace(state, backend=state.backend if state.backend in COMPUTED else COMPUTED[0])
     fork = CompareState(first, PlayState(state.scenario), what_if=WhatIf(state.tick))
     return to_query(fork) | {"tick": str(state.tick)}
 
@@ -49,7 +47,7 @@ def what_if(state: CompareState, result: Both, on_change: Callable[[], None]) ->
     with st.container(border=True, key="what_if"):
         st.markdown(
             f"**What if, from tick {fork.at} on?** Up to there both runs are one. "
-            "Change the settings of the second side, add a request, or abort one."
+            "For the other future change its settings below, add a request, or abort one."
         )
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             _at(fork, first, on_change)

@@ -208,7 +208,7 @@ def test_an_impossible_side_is_explained_and_the_last_comparison_stays():
     at = open_compare(scenario="first_steps")
     before = ticks(at)
     at.number_input(key="set_b_max_num_batched_tokens").set_value(1).run()
-    assert "second side cannot run" in said(at)
+    assert "settings on the right cannot run" in said(at)
     assert "must be at least" in said(at)
     assert ticks(at) == before
 
