@@ -24,7 +24,7 @@ BASE = "base"
 _FENCE = "+++"
 _HEAD_KEYS = ("title", "summary", "number", "scenario", "minutes", "runs")
 _RUN_KEYS = ("label", "scenario", "settings", "result")
-_STEP_KEYS = ("stop", "run", "spotlight", "ask", "try")
+_STEP_KEYS = ("stop", "run", "spotlight", "ask", "try", "bars")
 _SPOT_KEYS = ("request", "panel")
 _ASK_KEYS = ("kind", "subject")
 _STEP_TABLE = re.compile(r"\s*```toml\n(?P<table>.*?)^```\s*$", re.DOTALL | re.MULTILINE)
@@ -58,7 +58,8 @@ class Step:
     """One idea: a text and the place in a run that shows it.
 
     `request` and `panel` are what to look at, "" for nothing; `ask` is answered before the tick and `after`, the rest
-    of the text, are shown; `tries` are names of runs to put in the place of `run`.
+    of the text, are shown; `tries` are names of runs to put in the place of `run`; `bars` are figures, each with a
+    label, to be drawn beside each other.
     """
 
     number: int
@@ -71,6 +72,7 @@ class Step:
     after: str = ""
     ask: Ask | None = None
     tries: tuple[str, ...] = ()
+    bars: tuple[tuple[str, str], ...] = ()
 
     @property
     def place(self) -> str:
@@ -232,7 +234,16 @@ def _step(number: int, title: str, body: str) -> Step:
             after.strip(),
             _ask(ask) if ask is not None else None,
             tuple(table.get("try", ())),
+            _bars(table.get("bars", [])),
         )
+
+
+def _bars(rows: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(rows, list) or not all(
+        isinstance(row, list) and list(map(type, row)) == [str, str] for row in rows
+    ):
+        raise LessonError('bars is a list of pairs: a label and a figure, as in [["this tick", "length"]]')
+    return tuple((label, name) for label, name in rows)
 
 
 def _ask(table: dict[str, Any]) -> Ask:
@@ -264,6 +275,8 @@ def _check_step(step: Step, runs: Sequence[str]) -> None:
         raise LessonError(f"there is no panel {step.panel!r}; the panels are {', '.join(PANELS)}")
     check_placeholders(step.text, runs)
     check_placeholders(step.after, runs)
+    for _, name in step.bars:
+        check_placeholders(f"{{{name}}}", runs)
 
 
 def _known(table: object, keys: Sequence[str], what: str) -> None:

@@ -85,13 +85,15 @@ def fill(
     Raises `LessonError` naming the placeholder.
     """
 
-    def resolve(found: re.Match[str]) -> str:
-        try:
-            return escape(_resolve(found[1], traces, run, tick).text)
-        except TickscopeError as problem:
-            raise LessonError(f"placeholder {found[0]}: {problem}") from None
+    return _PLACEHOLDER.sub(lambda found: escape(figure(found[1], traces, run, tick).text), text)
 
-    return _PLACEHOLDER.sub(resolve, text)
+
+def figure(name: str, traces: Mapping[str, Trace], run: str, tick: int) -> Figure:
+    """One figure, as it is written between the braces of a placeholder; raises `LessonError` naming it."""
+    try:
+        return _resolve(name, traces, run, tick)
+    except TickscopeError as problem:
+        raise LessonError(f"placeholder {{{name}}}: {problem}") from None
 
 
 def check_placeholders(text: str, runs: Collection[str]) -> None:
@@ -233,7 +235,7 @@ def _swap_row(where: Where, name: str) -> Figure:
 def _modelled(where: Where) -> Figure:
     for row in _swap(SWAP_FIGURES)["modelled"]:
         if row["machine"] == where.subject and row["is_its_own_bus"]:
-            return Figure(row["text"])
+            return Figure(row["text"].removeprefix("none: "))
     raise LessonError(f"there is no machine {where.subject!r} among those modelled")
 
 
@@ -277,6 +279,6 @@ FIGURES: dict[str, Callable[[Where], Figure]] = {
     # measured by the benchmark
     "swap_time": lambda at: _swap_row(at, "swap_s"),
     "recompute_time": lambda at: _swap_row(at, "recompute_in_company_s"),
-    "swap_crossover": lambda at: Figure(_swap(SWAP_FIGURES)["crossover"]["in_company"]["text"]),
+    "swap_crossover": lambda at: Figure(_swap(SWAP_FIGURES)["crossover"]["in_company"]["text"].removeprefix("none: ")),
     "modelled_crossover": _modelled,
 }

@@ -13,7 +13,7 @@ from pages.components.lesson_runs import LessonRuns
 from scheduler_core.errors import LessonError
 from scheduler_core.events import RequestPreempted
 from scheduler_core.lesson import LESSON_FOLDER, Lesson, list_lessons, load_lesson, parse_lesson
-from scheduler_core.lesson_figures import FIGURES, fill
+from scheduler_core.lesson_figures import FIGURES, figure, fill
 from scheduler_core.lesson_stop import Stop
 from scheduler_core.metrics import request_metrics, totals
 from scheduler_core.trace import Trace
@@ -76,6 +76,8 @@ def test_a_line_parts_what_is_told_before_an_answer_from_the_rest():
         (HEAD + STEP.replace("{prompt:R1}", "{x.prompt:R1}"), "placeholder {x.prompt:R1}: there is no run 'x'"),
         (HEAD + STEP.replace("{prompt:R1}", "{prompt:R1@soon}"), "placeholder {prompt:R1@soon}: 'soon' is no place"),
         (HEAD + STEP + "\n---\n\nAfter.\n", "step 1 (One): a line of ---"),
+        (HEAD + STEP.replace("stop =", 'bars = ["x"]\nstop ='), "step 1 (One): bars is a list of pairs"),
+        (HEAD + STEP.replace("stop =", 'bars = [["a", "b"]]\nstop ='), "placeholder {b}: there is no figure 'b'"),
     ],
 )
 def test_a_mistake_is_told_with_file_step_and_remedy(text: str, told: str):
@@ -170,6 +172,7 @@ def test_every_placeholder_of_a_shipped_lesson_resolves(name: str):
         tick = step.stop.find(traces[step.run])
         before = fill(step.text, traces, step.run, tick - (step.ask is not None))
         after = fill(step.after, traces, step.run, tick)
+        assert all(figure(name, traces, step.run, tick).value for _, name in step.bars)
         assert "{" not in before + after
         for run_name in (step.run, *step.tries):
             assert step.stop.find(traces[run_name]) >= 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from html import escape
 from typing import Literal
 
 import streamlit as st
@@ -15,7 +16,7 @@ from pages.components.lesson_state import LessonState, last_step
 from pages.components.plain import plain
 from scheduler_core.cost_model import MACHINES
 from scheduler_core.lesson import BASE, Lesson, Step, list_lessons
-from scheduler_core.lesson_figures import fill
+from scheduler_core.lesson_figures import figure, fill
 from scheduler_core.predictions import Grade, Question
 from scheduler_core.trace import Trace
 
@@ -64,6 +65,7 @@ def band(
                 st.header(plain(step.title), anchor=False, width="content")
                 _score(lesson, state, traces)
             st.markdown(before)
+            _bars(step, traces)
             if asked is not None and is_open:
                 _ask(lesson, state, step, asked)
             elif asked is not None:
@@ -138,11 +140,27 @@ def _ask(lesson: Lesson, state: LessonState, step: Step, asked: Question) -> Non
             )
 
 
+def _bars(step: Step, traces: Mapping[str, Trace]) -> None:
+    """The step's figures as bars of their lengths, with label and value in words."""
+    if not step.bars:
+        return
+    tick = step.stop.find(traces[step.run])
+    figures = [figure(name, traces, step.run, tick) for _, name in step.bars]
+    longest = max(each.value or 0.0 for each in figures) or 1.0
+    parts = [f"{100 * (each.value or 0.0) / longest:.2f}%" for each in figures]
+    rows = "".join(
+        f'<li><span>{escape(label)}</span><i aria-hidden="true" style="width: {part}"></i>'
+        f"<b>{escape(each.text)}</b></li>"
+        for (label, _), each, part in zip(step.bars, figures, parts, strict=True)
+    )
+    st.html(f'<ul class="ts-bars">{rows}</ul>')
+
+
 def _verdict(asked: Question, grade: Grade, answer: str | None) -> None:
     with st.container(key="lesson_verdict"):
         st.markdown(f":gray[{plain(asked.text)}]")
         if answer is None:
-            st.markdown(f"You skipped it. · It did: **{plain(grade.did)}**")
+            st.markdown(f"You skipped it. It did: **{plain(grade.did)}**")
         else:
             mark = ":green[**✓ Right.**]" if grade.right else ":orange[**× Not so.**]"
             st.markdown(f"{mark} You said: **{plain(grade.said)}** · It did: **{plain(grade.did)}**")
@@ -178,7 +196,7 @@ def _clock(trace: Trace) -> str:
     """Which clock the times in the text are of."""
     if trace.config.cost == "unit":
         return "Time is counted in ticks."
-    return f"Times are the cost model's for {MACHINES[trace.config.cost].title}."
+    return f"Times are calculated for {MACHINES[trace.config.cost].title}."
 
 
 def _ways(lesson: Lesson, state: LessonState, note: str = "", *, calls: bool = False) -> None:
