@@ -86,6 +86,14 @@ def test_a_scenario_may_be_a_path_and_json_and_trace_may_be_files(tmp_path: Path
     assert figures("replay", tmp_path / "run.json.gz")["totals"]["ticks"] == 3
 
 
+def test_run_writes_a_perfetto_file_with_a_track_for_every_request(tmp_path: Path) -> None:
+    done = tickscope("run", "first_steps", "--perfetto", tmp_path / "run.json")
+    assert done.returncode == 0, done.stderr
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    tracks = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
+    assert tracks == [*(row["id"] for row in figures("run", "first_steps")["requests"]), "Ticks"]
+
+
 def test_replay_prints_the_totals_of_the_run(tmp_path: Path) -> None:
     first = figures("run", "memory_pressure", "--trace", tmp_path / "run.json.gz")
     again = figures("replay", tmp_path / "run.json.gz")
@@ -156,6 +164,7 @@ def test_a_trace_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path, how:
         (["run", "first_steps", "--set", "cost=abacus"], "abacus"),
         (["run", "first_steps", "--json", "/nowhere/x.json"], "cannot write"),
         (["run", "first_steps", "--trace", "/nowhere/x.json.gz"], "cannot write"),
+        (["run", "first_steps", "--perfetto", "/nowhere/x.json"], "cannot write"),
         (["replay", "missing.json.gz"], "cannot read"),
         (["run"], "Missing argument"),
         (["dance"], "dance"),

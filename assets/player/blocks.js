@@ -49,6 +49,7 @@ class Blocks {
   pick(block) {
     const [owner] = this.stage.view.blocks[block].owners;
     if (owner !== undefined) this.stage.toggleSelection(owner);
+    if (this.stage.options.why) this.stage.act("block", owner, { block });
   }
 
   /** Arrow keys walk from square to square while one has the focus. */

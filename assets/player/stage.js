@@ -398,9 +398,9 @@ class Stage {
   }
 
   /** A wish that only the server can fulfil. */
-  act(name, request = -1) {
+  act(name, request = -1, about = {}) {
     this.pause();
-    this.emit?.action({ name, tick: this.tick, request: this.run.requests[request]?.id ?? null });
+    this.emit?.action({ name, tick: this.tick, request: this.run.requests[request]?.id ?? null, ...about });
   }
 
   /** The tick in the address, without an entry in the history. */

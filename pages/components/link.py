@@ -30,6 +30,7 @@ def to_query(state: PlayState, default_scenario: str) -> dict[str, str]:
         "requests": pack(state.requests) if state.scenario == OWN and state.requests else "",
         "selected": state.selected,
         "panel": state.panel,
+        "block": str(state.block) if state.block else "",
     }
     defaults = {"scenario": default_scenario, "backend": BACKENDS[0], "panel": PANELS[0]}
     return {name: text for name, text in parts.items() if text and text != defaults.get(name)}
@@ -54,12 +55,14 @@ def from_query(
     state.tick, told = tick_from(query)
     messages += told
     state.selected = query.get("selected", "")
+    state.block, told = _block(query)
+    messages += told
     if "requests" in query:
         try:
             state.requests = unpack(query["requests"])
         except RequestError as problem:
             messages.append(str(problem))
-    known = {"scenario", "backend", "preset", "panel", "tick", "selected", "requests", *FIELD_NAMES, *FOREIGN}
+    known = {"scenario", "backend", "preset", "panel", "block", "tick", "selected", "requests", *FIELD_NAMES, *FOREIGN}
     messages += [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
     return state, messages
 
@@ -85,6 +88,14 @@ def _overrides(query: Mapping[str, str], messages: list[str]) -> dict[str, Any]:
         if message:
             messages.append(message)
     return overrides
+
+
+def _block(query: Mapping[str, str]) -> tuple[int, list[str]]:
+    """The block that an address asks for; a run that has fewer shows its last one."""
+    text = query.get("block", "0").strip()
+    if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS:
+        return min(int(text), MAX_TICK), []
+    return 0, [f"The link asks for the block {cut(text)}, which is no block; shown is block 0."]
 
 
 def tick_from(query: Mapping[str, str], last: int = MAX_TICK) -> tuple[int, list[str]]:

@@ -1,4 +1,4 @@
-"""What stands under the stage: why, tokens, charts, events, export. Only the open one is drawn."""
+"""What stands under the stage: why, tokens, blocks, charts, events, export. Only the open one is drawn."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pandas as pd
 import streamlit as st
 
+from pages.components.block_life import block_life
 from pages.components.charts import charts
 from pages.components.export import export
 from pages.components.plain import plain, visible
@@ -42,6 +43,8 @@ def panels(
                 why(trace, request_picker(state, trace, on_select), state.tick)
             case "Tokens":
                 tokens(trace, request_picker(state, trace, on_select), state.tick)
+            case "Blocks":
+                block_life(trace, _block_picker(state, trace))
             case "Charts":
                 _charts(trace, calm)
             case "Events":
@@ -72,6 +75,22 @@ def request_picker(state: PlayState, trace: Trace, on_select: Callable[[], None]
         st.selectbox(
             "Request", ids, ids.index(chosen), key=key, on_change=pick, width=200, format_func=visible,
         )  # fmt: skip
+    return chosen
+
+
+def _block_picker(state: PlayState, trace: Trace) -> int:
+    """Let the visitor choose a block here too; a click on one on the stage does the same."""
+    last = trace.config.num_blocks - 1
+    chosen = min(state.block, last)
+    # A key for each choice, as with requests.
+    key = f"pick_block {chosen} of {last}"
+
+    def pick() -> None:
+        state.block = int(st.session_state[key])
+
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.number_input("Block", 0, last, chosen, key=key, on_change=pick, width=160)
+        st.caption("Or click a block on the stage.")
     return chosen
 
 

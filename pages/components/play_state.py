@@ -10,7 +10,7 @@ from pages.components.own_requests import OwnRequest
 from scheduler_core.config import EngineConfig
 
 BACKENDS = ("recorded", "synthetic", "live")
-PANELS = ("Why?", "Tokens", "Charts", "Events", "Export")
+PANELS = ("Why?", "Tokens", "Blocks", "Charts", "Events", "Export")
 
 #: The name, in place of a scenario's, of the visitor's own requests.
 OWN = "own"
@@ -18,7 +18,10 @@ OWN = "own"
 
 @dataclass(slots=True)
 class PlayState:
-    """`overrides` are the settings that differ from the preset's; `requests` the visitor's own."""
+    """`overrides` are the settings that differ from the preset's; `requests` the visitor's own.
+
+    `block` is the KV block whose life is shown.
+    """
 
     scenario: str
     backend: str = "recorded"
@@ -27,6 +30,7 @@ class PlayState:
     tick: int = 0
     selected: str = ""
     panel: str = PANELS[0]
+    block: int = 0
     requests: tuple[OwnRequest, ...] = ()
 
     def config(self, scenario_config: EngineConfig) -> EngineConfig:

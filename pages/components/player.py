@@ -45,8 +45,8 @@ _SCRIPTS = (
 class StageState:
     """Where the stage stood when it last spoke: it does so on pause, step, scrub and selection, not on each tick.
 
-    `action` is "why" or "stop" in the one run that such a click starts, else None; `action_request` is the
-    request that the click was about.
+    `action` is "why", "block" or "stop" in the one run that such a click starts, else None; `action_request` is
+    the request that the click was about, `block` the block that was clicked.
     """
 
     tick: int
@@ -54,6 +54,7 @@ class StageState:
     playing: bool = False
     action: str | None = None
     action_request: str | None = None
+    block: int | None = None
 
     @property
     def why_clicked(self) -> bool:
@@ -179,10 +180,12 @@ def _state(result: Mapping[str, Any], trace: Trace, tick: int | None, selected: 
     view = result.get("view") or {"tick": tick or 0, "selected": selected, "playing": False}
     action = result.get("action") or {}
     known = {spec.id for spec in trace.requests}
+    block = action.get("block")
     return StageState(
         tick=max(0, min(int(view.get("tick") or 0), last)),
         selected=view.get("selected") if view.get("selected") in known else None,
         playing=bool(view.get("playing")),
         action=action.get("name"),
         action_request=action.get("request") if action.get("request") in known else None,
+        block=block if isinstance(block, int) and 0 <= block < trace.config.num_blocks else None,
     )

