@@ -56,7 +56,8 @@ def compare(fresh: bool) -> None:
     first = first_difference(left, right)
     _banner(state, left, right, first)
     sides(state, lambda: None)
-    st.fragment(_stages)(state, left, right, result.backend, None if first is None else first.tick)
+    with st.container(key="compare_stages"):
+        st.fragment(_stages)(state, left, right, result.backend, None if first is None else first.tick)
     tables(left, right)
 
 

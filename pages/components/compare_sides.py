@@ -44,7 +44,8 @@ def side_name(state: CompareState, side: PlayState) -> str:
 
 def sides(state: CompareState, on_change: Callable[[], None]) -> None:
     """Draw both names with a way to every setting."""
-    for column, place, side in zip(st.columns(2), (LEFT, RIGHT), ordered(state), strict=True):
+    columns = st.container(key="compare_sides").columns(2)
+    for column, place, side in zip(columns, (LEFT, RIGHT), ordered(state), strict=True):
         with column, st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"**{place}** · {plain(side_name(state, side))}", width="stretch")
             with st.popover("Settings", key=f"pop_settings_{place}"):

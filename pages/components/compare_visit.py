@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.components.compare_state import CompareState, default_state, from_address, to_query
+from pages.components.play_state import PlayState
 from pages.components.runs import scenario_names
 from pages.components.visit import show_address
 
@@ -23,8 +24,16 @@ def enter(fresh: bool) -> CompareState:
     state = st.session_state.setdefault("compare", default_state())
     assert isinstance(state, CompareState)
     if fresh:
+        _bring_own_requests(state)
         seek(state)
     return state
+
+
+def _bring_own_requests(state: CompareState) -> None:
+    """What was written on the playground can be compared too."""
+    play = st.session_state.get("play")
+    if not state.first.requests and isinstance(play, PlayState):
+        state.first.requests = play.requests
 
 
 def messages() -> Sequence[str]:

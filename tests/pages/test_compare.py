@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +15,13 @@ from pages.components.compare_state import CompareState, WhatIf, default_state, 
 from pages.components.fields import preset_config
 from pages.components.own_requests import OwnRequest, pack
 from pages.components.play_state import PlayState
-from pages.components.runs import recording, scenario_names, shipped
+from pages.components.runs import Workload, own_scenario, recording, scenario_names, shipped
 from scheduler_core.backends.replay import ReplayRunner
+from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.comparison import first_difference, request_differences, total_differences
 from scheduler_core.engine import Engine, fork
 from scheduler_core.trace import Trace
+from tests.helpers import create_engine
 from tests.pages.helpers import component, everything_said, open_home, open_playground
 
 PAGE = "pages/compare.py"
@@ -286,6 +290,33 @@ def test_added_requests_travel_in_the_address():
 
 def test_the_default_needs_no_address():
     assert to_query(default_state()) == {}
+
+
+def test_requests_written_on_the_playground_can_be_compared():
+    mine = (OwnRequest("A", "Tell me a joke.", 6), OwnRequest("B", "What is a ship?", 6))
+    at = open_playground(scenario="own", requests=pack(mine))
+    at.switch_page(PAGE)
+    at.run()
+    at.radio(key="set_compare_scenario").set_value("own").run()
+    assert [request["id"] for request in stages(at)[1]["run"]["requests"]] == ["A", "B"]
+    assert "no recorded run of these requests" in said(at)
+
+
+def test_a_finished_live_run_serves_as_the_recording(monkeypatch: pytest.MonkeyPatch):
+    mine = (OwnRequest("A", "Tell me a joke.", 6), OwnRequest("B", "What is a ship?", 6))
+    scenario = own_scenario(mine)
+    engine = create_engine(max_model_len=1024, block_size=16, num_blocks=64)
+    for spec in scenario.specs(SyntheticRunner()):
+        engine.add_request(spec)
+    live = engine.run()
+    live = dataclasses.replace(live, backend=dataclasses.replace(live.backend, kind="model", model="a model"))
+    visit = SimpleNamespace(finished={Workload(scenario, None).key: live})
+    monkeypatch.setattr("pages.components.compare_runs.live_visit", lambda: visit)
+    at = open_compare(scenario="own", requests=pack(mine), b_max_num_seqs="1")
+    assert [data["run"]["backend"]["recorded_kind"] for data in stages(at)] == ["model", "model"]
+    assert [data["options"]["status"] for data in stages(at)] == ["recorded", "recorded"]
+    assert "made up" not in said(at)
+    assert "is the first that differs" in said(at)
 
 
 def what_if(**query: str) -> AppTest:
