@@ -43,7 +43,7 @@ def _draw(shown: Lesson, fresh: bool) -> None:
         st.warning(plain(message))
     if state.step > len(shown.steps):
         words = closing(shown, state, traces)
-        step, tick, run, end = shown.steps[-1], None, shown.steps[-1].run, None
+        step, tick, run, end, is_open = shown.steps[-1], None, shown.steps[-1].run, None, False
     else:
         step = shown.steps[state.step - 1]
         asked = question_of(step, traces)
@@ -57,7 +57,7 @@ def _draw(shown: Lesson, fresh: bool) -> None:
         tick -= is_open
     trace = traces[run] if end is None else until(traces[run], end)
     _seek(shown, state, run, trace, tick, step.request, fresh)
-    st.fragment(_stage)(shown, step, run, trace, traces[run])
+    st.fragment(_stage)(shown, step, run, trace, room=len(traces[run].records), why=not is_open)
     announce(words)
     _write_address(shown, state)
 
@@ -77,7 +77,8 @@ def _seek(
     st.session_state["lesson_asked"] = (tick, request or None)
 
 
-def _stage(shown: Lesson, step: Step, run: str, trace: Trace, whole: Trace) -> None:
+def _stage(shown: Lesson, step: Step, run: str, trace: Trace, *, room: int, why: bool) -> None:
+    """The stage; the reasons are on the playground, where nothing is hidden, so they have to wait for an answer."""
     tick, request = st.session_state["lesson_asked"]
     is_real = "model" in (trace.backend.kind, trace.backend.recorded_kind)
     view = stage(
@@ -87,7 +88,8 @@ def _stage(shown: Lesson, step: Step, run: str, trace: Trace, whole: Trace) -> N
         cmd_id=st.session_state["lesson_cmd"],
         selected=request,
         panel=step.panel,
-        room=len(whole.records),
+        room=room,
+        why=why,
         status="recorded" if is_real else "synthetic",
         url=None,
     )

@@ -73,7 +73,8 @@ def band(
                 _verdict(asked, grade, state.answers[step.number])
             if after:
                 st.markdown(after)
-            _tries(lesson, state, step, traces)
+            if not is_open:
+                _tries(lesson, state, step, traces)
         _ways(lesson, state, _clock(traces[shown_run(step, state)]), calls=not is_open)
     return grade, _words(state, lesson, step, before, grade, asked if is_open else None)
 
@@ -81,7 +82,8 @@ def band(
 def shown_run(step: Step, state: LessonState) -> str:
     """The run on the stage: the step's own, or the one that the reader has put in its place."""
     tried = state.tried.get(step.number, step.run)
-    return tried if tried in step.tries else step.run
+    is_open = step.ask is not None and state.is_open(step.number)
+    return tried if tried in step.tries and not is_open else step.run
 
 
 def announce(text: str) -> None:

@@ -80,6 +80,7 @@ def test_until_an_answer_the_stage_is_sent_nothing_from_the_tick_on(name: str):
             continue
         at = open_page(name, step=str(step.number))
         assert shown_ticks(at) <= asked.tick
+        assert not [group for group in at.button_group if (group.key or "").startswith("lesson_try")]
         press(at, "lesson_skip")
         grade = grade_of(asked, traces[step.run], None)
         assert shown_ticks(at) > grade.reveal_tick
