@@ -13,6 +13,8 @@ from scheduler_core.backends.llama_kernels import Chunks, Room, Rows, Singles, W
 from scheduler_core.backends.panels import WIDTH, Floats, aligned, num_panels, pack, product
 from scheduler_core.backends.ragged_batch import Chunk, RaggedBatch
 from scheduler_core.backends.vectors import ROWS
+from scheduler_core.output import ScheduledRequest
+from scheduler_core.request import SamplingParams
 
 
 def can_run(model: Any) -> bool:
@@ -45,6 +47,7 @@ class CpuForward:
         self._head = pack([_array(model.lm_head.weight)])
         self._room = self._make_room(1, 0)
         self._crew = Crew()
+        self._compile(int(config.num_hidden_layers))
 
     def hidden(self, batch: RaggedBatch, kv: Any) -> Any:
         """The last hidden state `[rows, hidden]` of a tick, a tensor; `kv` `[layer, 2, slots, kv heads, head]`."""
@@ -73,6 +76,18 @@ class CpuForward:
         out = aligned((len(x), len(self._head) * WIDTH))
         self._run(product, 1, x, len(x), self._head, out)
         return _tensor(out)[:, : self._vocabulary]
+
+    def _compile(self, num_layers: int) -> None:
+        """Compute a token and a chunk of nobody, so that no tick has to wait for the compiler."""
+        import torch
+
+        items = [
+            ScheduledRequest(name, tokens, 0, (block,), False, 0, SamplingParams(), 0)
+            for name, tokens, block in (("single", (0,), 0), ("chunk", (0, 0), 1))
+        ]
+        memory = torch.zeros((num_layers, 2, 2 * ROWS, self._kv_heads, self._head_dim))
+        with torch.inference_mode():
+            self.logits(self.hidden(RaggedBatch.make(items, ROWS), memory))
 
     def _run(self, kernel: Any, phases: int, *arguments: Any) -> None:
         """With as many threads as torch was told to use."""

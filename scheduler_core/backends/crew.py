@@ -49,6 +49,8 @@ class Crew:
 
     def _grow(self, threads: int) -> None:
         if threads > self._size:
+            if self._executor:
+                self._executor.shutdown(wait=False)
             self._executor = ThreadPoolExecutor(threads - 1, thread_name_prefix="kernel")
             self._size = threads
 

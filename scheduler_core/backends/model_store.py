@@ -147,6 +147,9 @@ def load(path: str | Path | None = None, progress: Progress | None = None, devic
     folder, digest = _on_disk(weights, _part(report, 0.0, 0.8))
     report(0.8, f"loading {weights.name}")
     loaded = _into_memory(folder, digest, weights.name, device)
+    report(0.9, f"compiling {weights.name} for this processor, which takes a moment the first time")
+    with loaded.lock:
+        _ = loaded.forward
     report(1.0, f"{weights.name} is ready")
     return loaded
 
