@@ -257,7 +257,7 @@ EXPERIMENTS = (
         "model counts as using it.",
         ("begin = _now()", "_now() - begin"),
         "A slice counts the ticks in which the request itself computed something new.",
-        "scheduler_core/preemption.py",
+        "scheduler_core/request.py",
     ),
     Experiment(
         "over",
