@@ -32,7 +32,8 @@ from scheduler_core.narration import narrate
 from scheduler_core.trace import TickRecord, Trace
 from scheduler_core.whereabouts import Place, Stay, end_of, stays
 
-REQUESTS, SCHEDULER = 1, 2
+#: Numbers that no track has: the viewer takes a thread with the number of its process for the main one.
+REQUESTS, SCHEDULER = 1_000_001, 1_000_002
 TICKS = 1
 
 _NAMES = {
@@ -191,9 +192,9 @@ def _counters(trace: Trace) -> Iterator[Fields]:
 
 def _levels(time: float, requests: Iterable[int], blocks: Iterable[int]) -> Iterator[Fields]:
     base = {"ph": "C", "pid": SCHEDULER, "ts": _micros(time)}
-    names = ("Waiting requests", "Running requests", "KV blocks in use", "KV blocks findable")
-    for name, level in zip(names, (*requests, *blocks), strict=True):
-        yield {**base, "name": name, "args": {"value": level}}
+    names = ("Waiting", "requests"), ("Running", "requests"), ("KV in use", "blocks"), ("KV findable", "blocks")
+    for (name, unit), level in zip(names, (*requests, *blocks), strict=True):
+        yield {**base, "name": name, "args": {unit: level}}
 
 
 def _slice(pid: int, tid: int, category: str, name: str, start: float, end: float, args: Fields) -> Fields:

@@ -139,10 +139,15 @@ def test_decisions_are_marked_with_their_reason_on_the_track_of_the_request():
 def test_counters_follow_the_queue_and_the_blocks_in_use():
     made = run(create_engine(max_num_seqs=1), create_request("A", 8, 4), create_request("B", 8, 4))
     counters = [e for e in written(made) if e["ph"] == "C"]
-    queue = [e["args"]["value"] for e in counters if e["name"] == "Waiting requests"]
-    used = [e["args"]["value"] for e in counters if e["name"] == "KV blocks in use"]
+    queue = [e["args"]["requests"] for e in counters if e["name"] == "Waiting"]
+    used = [e["args"]["blocks"] for e in counters if e["name"] == "KV in use"]
     assert queue == [0, *(r.counts.waiting for r in made.records)]
     assert used == [0, *(r.counts.used_blocks for r in made.records)]
+
+
+def test_no_track_has_the_number_of_a_process_which_the_viewer_would_take_for_its_main_thread():
+    numbers = [(e["pid"], e["tid"]) for e in written(random_workload(0).run()) if "tid" in e]
+    assert not {pid for pid, _ in numbers} & {tid for _, tid in numbers}
 
 
 def test_the_file_is_the_same_for_the_same_run_and_takes_any_name():
