@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
 from pages.components.frame import PAGES
@@ -19,8 +21,6 @@ RECORDED = (
     "A real small model answers six people at once. All you see is read from its recorded run: press play, or step."
 )
 CARDS_ABREAST = 3
-#: The heading in the navigation whose pages have cards of their own.
-LESSONS = "Lessons"
 MADE_UP = "Six people ask at once. Nothing was recorded here yet, so the tokens are made up: press play, or step."
 
 
@@ -83,16 +83,17 @@ def _lessons() -> None:
 
 
 def _cards() -> None:
-    """One card for each scenario, and one for each further page."""
+    """One card for each scenario, and a link to each page that has no card."""
     names = scenario_names()
     with st.container(key="cards"):
         for start in range(0, len(names), CARDS_ABREAST):
             for column, name in zip(st.columns(CARDS_ABREAST), names[start : start + CARDS_ABREAST], strict=False):
                 with column.container(border=True, height="stretch", key=f"card_{name}"):
                     _card(name)
-        for entry in PAGES:
-            if entry.group not in ("", LESSONS):
-                st.page_link(entry.path, label=entry.label)
+        with st.container(horizontal=True, gap="medium"):
+            for entry in PAGES:
+                if entry.group and Path(entry.path).stem not in list_lessons():
+                    st.page_link(entry.path, label=f":blue[{entry.label} ›]", width="content")
 
 
 def _card(name: str) -> None:
