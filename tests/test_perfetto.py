@@ -13,12 +13,14 @@ import pytest
 
 from scheduler_core.config import PREEMPTION_MODES
 from scheduler_core.errors import TraceError
-from scheduler_core.events import RequestFinished
+from scheduler_core.events import PreemptReason, RequestAdmitted, RequestFinished, RequestPreempted
 from scheduler_core.perfetto import to_perfetto
 from scheduler_core.request import FinishReason
 from scheduler_core.trace import Trace
 from scheduler_core.workload import list_scenarios
 from tests.helpers import create_engine, create_request, events, random_workload, run
+from tests.trace_builders import item, spec, tick
+from tests.trace_builders import trace as by_hand
 
 TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"
 
@@ -178,3 +180,15 @@ def test_a_run_of_aggregates_is_refused():
     bare = dataclasses.replace(whole, records=tuple(dataclasses.replace(r, snapshot=None) for r in whole.records))
     with pytest.raises(TraceError, match="aggregates"):
         to_perfetto(bare)
+
+
+def test_a_request_left_out_and_then_preempted_has_a_slice_for_each():
+    left = RequestPreempted("A", PreemptReason.SLICE, "recompute", "B", 0, 8, 0, 0, 2)
+    made = by_hand(
+        [spec("A"), spec("B")],
+        tick(0, item("B", 0, 4), events=[RequestAdmitted("A", 0, 1, 9, 0, False)]),
+        tick(1, item("B", 4, 4), events=[left]),
+        tick(2, item("B", 8, 1)),
+    )
+    mine = slices(made)[tracks(made)["A"]]
+    assert [(e["name"], e["dur"] / 1e6) for e in mine] == [("left out", 1), ("preempted", 2)]

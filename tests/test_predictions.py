@@ -230,6 +230,21 @@ def test_a_preemption_is_asked_for_with_its_victim_and_then_with_its_cause():
     assert not grade(made, cause, "memory").right
 
 
+def test_without_slices_and_classes_a_victim_is_asked_for_only_where_memory_is_tight_and_it_may_be_nobody():
+    trace = Trace.load(TRACES / "memory_pressure.json.gz")
+    assert (trace.config.quantum, trace.config.policy) == (None, "fcfs")
+    size, tight = trace.config.block_size, set()
+    for record in trace.records[1:]:
+        before = trace.records[record.tick - 1].snapshot
+        growing = [r for r in before.requests if r.id in before.running and r.num_tokens > len(r.block_ids) * size]
+        if growing and len(growing) + 1 >= len(before.free_blocks):
+            tight.add(record.tick)
+    found = [q for record in trace.records for q in questions(trace, record.tick) if q.kind is QuestionKind.VICTIM]
+    victims = {record.tick for record in trace.records if any(isinstance(e, RequestPreempted) for e in record.events)}
+    assert {q.tick for q in found} == tight > victims
+    assert [q.tick for q in found if grade(trace, q, NOBODY).right] == sorted(tight - victims)
+
+
 def test_the_first_token_is_revealed_in_its_own_tick():
     made = run(create_engine(max_num_seqs=1), create_request("A", 4, 5), create_request("B", 4, 3))
     one = question(made, QuestionKind.FIRST_TOKEN, 0, "B")
