@@ -10,6 +10,7 @@ import streamlit as st
 from pages.components.compare_state import SHARED, CompareState, WhatIf
 from pages.components.live import live_visit
 from pages.components.own_requests import OwnRequest, length_problem, request_problems
+from pages.components.plain import cut
 from pages.components.play_state import BACKENDS, PlayState
 from pages.components.runs import MAX_KEPT_RUNS, NothingToRun, Workload, base_config, compute, is_complete, workload
 from pages.components.settings import limits
@@ -107,7 +108,7 @@ def clamp(what_if: WhatIf, trace: Trace, notes: list[str]) -> None:
         what_if.at = last
     known = {spec.id for spec in trace.requests}
     if strangers := [name for name in what_if.abort if name not in known]:
-        notes.append(f"There is no request {strangers[0]} in this run to abort; it is left out.")
+        notes.append(f"There is no request {cut(strangers[0])} in this run to abort; it is left out.")
         what_if.abort = tuple(name for name in what_if.abort if name in known)
 
 
@@ -117,7 +118,7 @@ def _fork(chosen: Workload, base: Run, what_if: WhatIf, config: EngineConfig, ba
     taken = [spec.id for spec in base.trace.requests]
     names = [request.id for request in what_if.add]
     found += [
-        f"There is a request {name} already; give the new one another name."
+        f"There is a request {cut(name)} already; give the new one another name."
         for name in dict.fromkeys(names)
         if name in taken or names.count(name) > 1
     ]

@@ -171,7 +171,10 @@ def _settable() -> tuple[str, ...]:
 
 def _what_if(query: Mapping[str, str], messages: list[str]) -> WhatIf:
     at, told = tick_from({"tick": query["at"]})
-    messages += told
+    if told:
+        messages.append(
+            f"The link asks for a fork at {cut(query['at'])}, which is no tick of a run; it is at tick {at}."
+        )
     what_if = WhatIf(at, abort=tuple(filter(None, query.get("abort", "").split(","))))
     if "add" in query:
         try:

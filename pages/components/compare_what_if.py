@@ -10,7 +10,7 @@ import streamlit as st
 from pages.components.compare_runs import Both
 from pages.components.compare_state import COMPUTED, MAX_ADDED, CompareState, WhatIf, to_query
 from pages.components.own_requests import OwnRequest, free_id, request_problems
-from pages.components.plain import plain, visible
+from pages.components.plain import cut, plain, visible
 from pages.components.play_state import OWN, PlayState
 from pages.components.runs import own_scenario, shipped
 from pages.components.settings import limits
@@ -41,22 +41,23 @@ def _fork_of(state: PlayState) -> dict[str, str]:
 def what_if(state: CompareState, result: Both, on_change: Callable[[], None]) -> None:
     """Draw what is changed in a what-if; nothing in a plain comparison."""
     fork = state.what_if
-    if fork is None or result.runs is None:
+    if fork is None:
         return
-    first = result.runs[0].trace
     with st.container(border=True, key="what_if"):
         st.markdown(
             f"**What if, from tick {fork.at} on?** Up to there both runs are one. "
             "For the other future change its settings below, add a request, or abort one."
         )
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            _at(fork, first, on_change)
-            _add(state, fork, first, on_change)
-            _abort(fork, first, on_change)
-            for request in fork.add:
-                st.button(
-                    f"{plain(request.id)} added ×", key=f"drop_{request.id}", on_click=_drop, args=(fork, request)
-                )
+            # Where the fork cannot run, what stands is another run: there is only a way back.
+            if result.is_current and result.runs is not None:
+                first = result.runs[0].trace
+                _at(fork, first, on_change)
+                _add(state, fork, first, on_change)
+                _abort(fork, first, on_change)
+            for place, request in enumerate(fork.add):
+                label = f"{plain(cut(request.id, 16))} added ×"
+                st.button(label, key=f"drop_{place}", on_click=_drop, args=(fork, place))
             st.button("Leave what-if", key="leave_what_if", on_click=_leave, args=(state, on_change), type="tertiary")
 
 
@@ -137,8 +138,8 @@ def _take(fork: WhatIf, request: OwnRequest, on_change: Callable[[], None]) -> N
     on_change()
 
 
-def _drop(fork: WhatIf, request: OwnRequest) -> None:
-    fork.add = tuple(other for other in fork.add if other.id != request.id)
+def _drop(fork: WhatIf, place: int) -> None:
+    fork.add = fork.add[:place] + fork.add[place + 1 :]
 
 
 def _leave(state: CompareState, on_change: Callable[[], None]) -> None:

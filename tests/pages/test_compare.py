@@ -369,16 +369,17 @@ def test_a_request_is_added_by_the_form():
     at.button(key="add_it").click().run()
     assert state(at).what_if is not None
     assert [(request.id, request.max_tokens) for request in state(at).what_if.add] == [("R7", 9)]
-    assert "R7 added" in said(at)
-    at.button(key="drop_R7").click().run()
+    assert "“R7” added" in said(at)
+    at.button(key="drop_0").click().run()
     assert state(at).what_if.add == ()
 
 
 @pytest.mark.parametrize(
     ("request_", "told"),
     [
-        (OwnRequest("R1", "Hello"), "a request R1 already"),
+        (OwnRequest("R1", "Hello"), "a request “R1” already"),
         (OwnRequest("N1", " "), "empty prompt"),
+        (OwnRequest("<b>" * 200, "Hello"), "no name for a request"),
         (OwnRequest("N1", "Hello", 10**6), "must be from 1 to"),
         (OwnRequest("N1", "word " * 3000), "Shorten it"),
     ],
@@ -386,6 +387,23 @@ def test_a_request_is_added_by_the_form():
 def test_a_request_that_cannot_be_added_is_explained(request_: OwnRequest, told: str):
     at = what_if(add=pack((request_,)))
     assert told in said(at)
+    assert not at.exception
+
+
+def test_two_added_requests_of_one_name_are_told_and_one_can_be_taken_back():
+    at = what_if(add=pack((OwnRequest("N1", "Hello", 5), OwnRequest("N1", "Hello again", 5))), abort="R99")
+    assert "a request “N1” already" in said(at)
+    assert not at.exception
+    at.button(key="drop_1").click().run()
+    assert "already" not in said(at)
+    assert len(stages(at)) == 2
+
+
+def test_what_cannot_run_can_be_left():
+    at = what_if(b_max_num_batched_tokens="1")
+    assert "settings on the right cannot run" in said(at)
+    at.button(key="leave_what_if").click().run()
+    assert state(at).what_if is None
     assert not at.exception
 
 
