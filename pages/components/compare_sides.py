@@ -11,13 +11,15 @@ from pages.components.compare_runs import side_base
 from pages.components.compare_state import SHARED, CompareState
 from pages.components.controls import CHUNKS, FOLDED, QUANTA, SettingsPanel
 from pages.components.fields import FIELDS, PRESET_LABELS, show_value
-from pages.components.plain import cut, plain
+from pages.components.plain import plain
 from pages.components.play_state import PlayState
 from pages.components.runs import base_config
 from scheduler_core.config import FIXED_FIELDS
 from scheduler_core.errors import ConfigError
 
 LEFT, RIGHT = "Left", "Right"
+#: Names of requests in a link may be of any length before they are checked.
+LONGEST_NAME = 16
 
 
 def ordered(state: CompareState) -> tuple[PlayState, PlayState]:
@@ -34,7 +36,7 @@ def side_name(state: CompareState, side: PlayState) -> str:
     told = [PRESET_LABELS[side.preset]] if side.preset else []
     told += [f"{FIELDS[name].label} {show_value(name, value)}" for name, value in side.overrides.items()]
     if state.what_if is not None and is_fork:
-        told += [f"{cut(request.id, 16)} added" for request in state.what_if.add]
+        told += [f"{request.id[:LONGEST_NAME]} added" for request in state.what_if.add]
         told += [f"{request_id} aborted" for request_id in state.what_if.abort]
         return f"from tick {state.what_if.at} on: {', '.join(told) or 'no change yet'}"
     if state.what_if is not None:

@@ -8,9 +8,10 @@ from dataclasses import replace
 import streamlit as st
 
 from pages.components.compare_runs import Both
+from pages.components.compare_sides import LONGEST_NAME
 from pages.components.compare_state import COMPUTED, MAX_ADDED, CompareState, WhatIf, to_query
 from pages.components.own_requests import OwnRequest, free_id, request_problems
-from pages.components.plain import cut, plain, visible
+from pages.components.plain import plain, visible
 from pages.components.play_state import OWN, PlayState
 from pages.components.runs import own_scenario, shipped
 from pages.components.settings import limits
@@ -56,7 +57,7 @@ def what_if(state: CompareState, result: Both, on_change: Callable[[], None]) ->
                 _add(state, fork, first, on_change)
                 _abort(fork, first, on_change)
             for place, request in enumerate(fork.add):
-                label = f"{plain(cut(request.id, 16))} added ×"
+                label = f"{plain(request.id[:LONGEST_NAME])} added ×"
                 st.button(label, key=f"drop_{place}", on_click=_drop, args=(fork, place))
             st.button("Leave what-if", key="leave_what_if", on_click=_leave, args=(state, on_change), type="tertiary")
 

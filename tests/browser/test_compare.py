@@ -257,7 +257,7 @@ def test_what_if_from_the_playground_forks_there(page: Page, app_url: str, watch
     page.get_by_role("button", name="Add it at tick 12").click()
     settle(page)
     expect(page.locator(".st-key-compare_banner")).to_contain_text("Tick 12 is the first that differs")
-    expect(page.locator(".st-key-what_if")).to_contain_text("“R7” added")
+    expect(page.locator(".st-key-what_if")).to_contain_text("R7 added")
     expect(stages(page).nth(1)).to_contain_text("R7")
     settle(page)
     assert {"at", "add"} <= query(page).keys()
