@@ -32,6 +32,7 @@ PAGES = (
     PageEntry("pages/chunked_prefill.py", "Chunked prefill", "Lessons"),
     PageEntry("pages/prefix_caching.py", "Prefix caching", "Lessons"),
     PageEntry("pages/preemption.py", "Preemption", "Lessons"),
+    PageEntry("pages/from_scratch.py", "From scratch", "Lessons"),
     PageEntry("pages/compare.py", "Compare", "Tools"),
 )
 

@@ -27,11 +27,13 @@ def museum(fresh: bool) -> None:
     )
     if fresh:
         st.session_state.pop(_SHOWN, None)
-    name = st.selectbox(
+    name = st.segmented_control(
         "The mistake",
         list(FAULTS),
+        default=next(iter(FAULTS)),
         format_func=lambda each: FAULTS[each].title,
         key="museum_choice",
+        required=True,
         on_change=lambda: st.session_state.pop(_SHOWN, None),
     )
     st.markdown(plain(FAULTS[name].description))

@@ -243,7 +243,7 @@ EXPERIMENTS = (
         everybody_starts,
         "Whatever is in the heap is taken out and started at once. The heap puts only those in order that come in the "
         "same quarter of a second; after that, whoever asks the model first is served first.",
-        ("while self._heap:", "asyncio.create_task"),
+        ("while self.line:", "asyncio.create_task"),
         "The scheduler decides anew in every tick who is in the batch, in the order of the policy, and only "
         "as many run as there are lanes.",
         "scheduler_core/scheduler.py",

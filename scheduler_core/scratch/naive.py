@@ -39,15 +39,15 @@ class NaiveScheduler:
         self.hits: list[str] = []
         self.put_off: list[tuple[str, float]] = []
         self.finished: dict[str, float] = {}
-        self._heap: list[Job] = []
+        self.line: list[Job] = []  # a heap
 
     def send(self, job: Job) -> None:
-        heapq.heappush(self._heap, job)
+        heapq.heappush(self.line, job)
 
     async def serve(self) -> None:
         while True:
-            while self._heap:
-                self.working.add(asyncio.create_task(self._work(heapq.heappop(self._heap))))
+            while self.line:
+                self.working.add(asyncio.create_task(self._work(heapq.heappop(self.line))))
             await asyncio.sleep(0.25)
 
     async def _work(self, job: Job) -> None:

@@ -63,5 +63,5 @@ def _observed(scheduler: NaiveScheduler) -> Observed:
         tuple(scheduler.hits),
         dict(scheduler.saved),
         sum(not task.done() for task in scheduler.working),
-        len(scheduler._heap),
+        len(scheduler.line),
     )
