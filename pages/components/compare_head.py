@@ -49,19 +49,20 @@ def _pair(state: CompareState, on_change: Callable[[], None]) -> None:
         on_change()
 
     shown = state.pair or FREE
-    _show("set_pair", shown)
     title = PAIRS[state.pair].title if state.pair else "free"
     with st.popover(f"Pair  **{plain(title)}**", key="pop_pair", on_change="rerun"):
         names = [*PAIRS, *([FREE] if shown == FREE else [])]
-        st.radio(
-            "Pair",
-            names,
-            format_func=lambda key: "Your own settings" if key == FREE else plain(PAIRS[key].title),
-            captions=["" if key == FREE else plain(PAIRS[key].look_for) for key in names],
-            key="set_pair",
-            on_change=choose,
-            label_visibility="collapsed",
-        )
+        if st.session_state.get("pop_pair"):
+            _show("set_pair", shown)
+            st.radio(
+                "Pair",
+                names,
+                format_func=lambda key: "Your own settings" if key == FREE else plain(PAIRS[key].title),
+                captions=["" if key == FREE else plain(PAIRS[key].look_for) for key in names],
+                key="set_pair",
+                on_change=choose,
+                label_visibility="collapsed",
+            )
 
 
 def _scenario(state: CompareState, on_change: Callable[[], None]) -> None:
@@ -71,18 +72,19 @@ def _scenario(state: CompareState, on_change: Callable[[], None]) -> None:
         on_change()
 
     names = [*scenario_names(), *([OWN] if state.first.requests else [])]
-    _show("set_compare_scenario", state.first.scenario)
     shown = "your own" if state.first.scenario == OWN else plain(state.first.scenario)
     with st.popover(f"Scenario  **{shown}**", key="pop_compare_scenario", on_change="rerun"):
-        st.radio(
-            "Scenario",
-            names,
-            format_func=lambda name: OWN_TITLE if name == OWN else plain(shipped(name).title),
-            captions=["" if name == OWN else plain(shipped(name).description) for name in names],
-            key="set_compare_scenario",
-            on_change=choose,
-            label_visibility="collapsed",
-        )
+        if st.session_state.get("pop_compare_scenario"):
+            _show("set_compare_scenario", state.first.scenario)
+            st.radio(
+                "Scenario",
+                names,
+                format_func=lambda name: OWN_TITLE if name == OWN else plain(shipped(name).title),
+                captions=["" if name == OWN else plain(shipped(name).description) for name in names],
+                key="set_compare_scenario",
+                on_change=choose,
+                label_visibility="collapsed",
+            )
 
 
 def _tokens(state: CompareState, on_change: Callable[[], None]) -> None:
@@ -91,19 +93,23 @@ def _tokens(state: CompareState, on_change: Callable[[], None]) -> None:
         state.first.backend = st.session_state["set_compare_backend"]
         on_change()
 
-    _show("set_compare_backend", state.first.backend)
     with st.popover(f"Tokens  **{state.first.backend}**", key="pop_compare_backend", on_change="rerun"):
-        st.radio(
-            "Tokens come from",
-            COMPUTED,
-            format_func=str.capitalize,
-            captions=[BACKEND_WORDS[backend] for backend in COMPUTED],
-            key="set_compare_backend",
-            on_change=choose,
-            label_visibility="collapsed",
-        )
+        if st.session_state.get("pop_compare_backend"):
+            _show("set_compare_backend", state.first.backend)
+            st.radio(
+                "Tokens come from",
+                COMPUTED,
+                format_func=str.capitalize,
+                captions=[BACKEND_WORDS[backend] for backend in COMPUTED],
+                key="set_compare_backend",
+                on_change=choose,
+                label_visibility="collapsed",
+            )
 
 
 def _show(key: str, value: str) -> None:
+    """Let a widget show a value. Widgets of a popover are drawn only while it is open, and told their value then:
+    what is mounted later than it is drawn shows its default.
+    """
     if st.session_state.get(key) != value:
         st.session_state[key] = value

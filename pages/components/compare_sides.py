@@ -50,8 +50,11 @@ def sides(state: CompareState, on_change: Callable[[], None]) -> None:
     for column, place, side in zip(columns, (LEFT, RIGHT), ordered(state), strict=True):
         with column, st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"**{place}** · {plain(side_name(state, side))}", width="stretch")
-            with st.popover("Settings", key=f"pop_settings_{place}"):
-                _settings(state, side, on_change)
+            key = f"pop_settings_{place}"
+            with st.popover("Settings", key=key, on_change="rerun"):
+                # Drawn only while open: what is mounted later than it is drawn shows its default.
+                if st.session_state.get(key):
+                    _settings(state, side, on_change)
 
 
 def _settings(state: CompareState, side: PlayState, on_change: Callable[[], None]) -> None:

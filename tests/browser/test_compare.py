@@ -230,6 +230,20 @@ def test_a_setting_changed_on_one_side_moves_that_side_only(page: Page, app_url:
     assert watch.problems == []
 
 
+def test_settings_show_what_stands_also_after_a_swap(page: Page, app_url: str) -> None:
+    visit(page, f"{app_url}/compare?scenario=time_slices&b_quantum=9&b_max_num_seqs=2")
+    page.get_by_role("button", name="Swap sides").click()
+    settle(page)
+    page.get_by_role("button", name="Settings").nth(0).click()
+    settle(page)
+    expect(page.get_by_role("slider", name="Quantum")).to_have_attribute("aria-valuetext", "9 ticks")
+    expect(page.get_by_role("spinbutton", name="Lanes")).to_have_value("2")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Pair").click()
+    settle(page)
+    expect(page.get_by_role("radio", name="Your own settings")).to_be_checked()
+
+
 def test_sixty_four_requests_play_in_step(open_context: Visitors, watch: Watch, tmp_path: Path) -> None:
     many = tuple(OwnRequest(f"Q{i}", f"Question number {i}?", 6 + i % 7, arrival=i) for i in range(64))
     server = start_server(tmp_path / "log.txt", TICKSCOPE_MAX_REQUESTS="64")

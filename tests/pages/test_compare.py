@@ -69,6 +69,15 @@ def replayed(name: str, preset: str = "", **changes: Any) -> Trace:
     return engine.run()
 
 
+def opened(at: AppTest, popover: str) -> AppTest:
+    """The page with a popover open: what is in it is drawn only then."""
+    at.session_state[popover] = True
+    return at.run()
+
+
+RIGHT_SETTINGS = "pop_settings_Right"
+
+
 def sides_of(key: str) -> tuple[Trace, Trace]:
     pair = PAIRS[key]
     left, right = (replayed(pair.scenario, side.preset, **side.changes) for side in (pair.first, pair.second))
@@ -149,7 +158,7 @@ def test_the_sides_can_be_swapped():
 
 def test_a_setting_of_one_side_changes_that_side_only():
     at = open_compare(scenario="time_slices")
-    at.select_slider(key="set_b_quantum").set_value(1).run()
+    opened(at, RIGHT_SETTINGS).select_slider(key="set_b_quantum").set_value(1).run()
     assert ticks(at) == [len(replayed("time_slices").records), len(replayed("time_slices", quantum=1).records)]
     assert state(at).first.overrides == {}
     assert state(at).second.overrides == {"quantum": 1}
@@ -157,7 +166,7 @@ def test_a_setting_of_one_side_changes_that_side_only():
 
 def test_a_pair_is_chosen_from_the_list():
     at = open_compare()
-    at.radio(key="set_pair").set_value("swap").run()
+    opened(at, "pop_pair").radio(key="set_pair").set_value("swap").run()
     assert state(at).pair == "swap"
     assert ticks(at) == [len(trace.records) for trace in sides_of("swap")]
 
@@ -165,7 +174,7 @@ def test_a_pair_is_chosen_from_the_list():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_scenario_can_be_compared(name: str):
     at = open_compare(pair="quantum")
-    at.radio(key="set_compare_scenario").set_value(name).run()
+    opened(at, "pop_compare_scenario").radio(key="set_compare_scenario").set_value(name).run()
     left, right = replayed(name, quantum=2), replayed(name, quantum=8)
     assert ticks(at) == [len(left.records), len(right.records)]
 
@@ -211,7 +220,7 @@ def test_the_answers_are_the_same_whatever_the_schedule():
 def test_an_impossible_side_is_explained_and_the_last_comparison_stays():
     at = open_compare(scenario="first_steps")
     before = ticks(at)
-    at.number_input(key="set_b_max_num_batched_tokens").set_value(1).run()
+    opened(at, RIGHT_SETTINGS).number_input(key="set_b_max_num_batched_tokens").set_value(1).run()
     assert "settings on the right cannot run" in said(at)
     assert "must be at least" in said(at)
     assert ticks(at) == before
@@ -221,7 +230,9 @@ def test_both_sides_have_the_scenario_s_seed():
     at = open_compare(scenario="first_steps", a_seed="5", b_seed="6")
     assert "means nothing here" in said(at)
     assert "Both sides are equal" in said(at)
-    assert "set_a_seed" not in at.session_state
+    opened(at, RIGHT_SETTINGS)
+    assert "set_b_quantum" in at.session_state
+    assert "set_b_seed" not in at.session_state
 
 
 def test_a_deep_link_opens_the_instant():
@@ -297,7 +308,7 @@ def test_requests_written_on_the_playground_can_be_compared():
     at = open_playground(scenario="own", requests=pack(mine))
     at.switch_page(PAGE)
     at.run()
-    at.radio(key="set_compare_scenario").set_value("own").run()
+    opened(at, "pop_compare_scenario").radio(key="set_compare_scenario").set_value("own").run()
     assert [request["id"] for request in stages(at)[1]["run"]["requests"]] == ["A", "B"]
     assert "no recorded run of these requests" in said(at)
 
@@ -417,7 +428,10 @@ def test_a_fork_past_the_end_is_moved_to_the_end_and_told():
 def test_what_is_laid_out_in_memory_cannot_change_on_the_way():
     at = what_if(b_num_blocks="20")
     assert "num_blocks cannot change during a run" in said(at)
+    opened(at, RIGHT_SETTINGS)
+    assert "set_b_quantum" in at.session_state
     assert "set_b_num_blocks" not in at.session_state
+    opened(at, "pop_settings_Left")
     assert "set_a_num_blocks" in at.session_state
 
 
