@@ -45,6 +45,9 @@ def museum(fresh: bool) -> None:
         )
     if is_on is not None:
         st.markdown("\n".join(f"- {plain(line)}" for line in _scenario(name).look_for))
+        st.caption(
+            "The laws are checked after every tick, and the run stops where one breaks, before more harm is done."
+        )
         st.fragment(_watch)(name, is_on)
 
 

@@ -60,7 +60,8 @@ STAGES = (
         "Chunks",
         {"enable_chunked_prefill": True},
         "A prompt is read in chunks of at most 8 tokens, so no tick is long. A chunk is a number of tokens "
-        "to compute next, not a task: the request keeps its count of computed tokens.",
+        "to compute next, not a task: the request keeps its count of computed tokens. On this clock every tick takes a "
+        "second, so the price shows and the gain does not; the lesson on chunked prefill has the gain.",
         ("scheduler_core/chunker.py",),
     ),
     Stage(
