@@ -181,29 +181,41 @@ def _tokens(record: TickRecord) -> list[tuple[str, int]]:
 
 
 def _decided_otherwise(left: Trace, right: Trace, tick: int) -> FirstDifference:
-    subject = _subject(left.records[tick], right.records[tick])
     one, two = left.records[tick], right.records[tick]
+    different = _different(one, two)
+    if not different:
+        return FirstDifference(tick, _order(one), _order(two))
+    # The one sent first, whichever side is looked at first; what one side alone was sent comes last.
+    sent = [[spec.id for spec in side.requests] for side in (left, right)]
+    subject = min(different, key=lambda name: (max(_place(ids, name) for ids in sent), name))
     return FirstDifference(tick, _story(left, tick, subject, two), _story(right, tick, subject, one))
 
 
-def _subject(left: TickRecord, right: TickRecord) -> str:
-    """The request whose fate differs most tellingly: the one that was refused, preempted, let in, and so on."""
+def _different(left: TickRecord, right: TickRecord) -> set[str]:
+    """The requests whose fate differs most tellingly: those refused, preempted, let in, and so on, on one side only.
+
+    Where the same happened to all, those of which more or less was computed, copied or found.
+    """
     for kind in _TOLD:
-        one, two = _ids(left, kind), _ids(right, kind)
-        if one != two:
-            return next(request_id for request_id in (*one, *two) if (request_id in one) != (request_id in two))
-    # The same happened to all; what differs is how much was computed, copied or found.
-    parts = [{item.request_id: (item.start, item.end) for item in side.output.scheduled} for side in (left, right)]
-    different = [name for name in (*parts[0], *parts[1]) if parts[0].get(name) != parts[1].get(name)]
-    decided = [_by_request(side) for side in (left, right)]
-    different += [name for name in (*decided[0], *decided[1]) if decided[0].get(name) != decided[1].get(name)]
-    # Nothing else is left but the order of the batch.
-    different += [a.request_id for a, b in zip(left.output.scheduled, right.output.scheduled, strict=False) if a != b]
-    return different[0]
+        if different := _ids(left, kind) ^ _ids(right, kind):
+            return different
+    parts = [{(item.request_id, item.start, item.end) for item in side.output.scheduled} for side in (left, right)]
+    if different := {request_id for request_id, _, _ in parts[0] ^ parts[1]}:
+        return different
+    one, two = _by_request(left), _by_request(right)
+    return {request_id for request_id in one.keys() | two.keys() if one.get(request_id) != two.get(request_id)}
 
 
-def _ids(record: TickRecord, kind: type[Any]) -> dict[str, None]:
-    return dict.fromkeys(event.request_id for event in record.events if isinstance(event, kind))
+def _place(ids: Sequence[str], request_id: str) -> int:
+    return ids.index(request_id) if request_id in ids else len(ids)
+
+
+def _order(record: TickRecord) -> str:
+    return f"The same was computed, in the order {', '.join(item.request_id for item in record.output.scheduled)}."
+
+
+def _ids(record: TickRecord, kind: type[Any]) -> set[str]:
+    return {event.request_id for event in record.events if isinstance(event, kind)}
 
 
 def _story(trace: Trace, tick: int, request_id: str, other: TickRecord) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 
 import pytest
 
@@ -13,11 +14,12 @@ from scheduler_core.comparison import (
     total_differences,
     verdict,
 )
+from scheduler_core.config import FIXED_FIELDS
 from scheduler_core.difference import schedule
 from scheduler_core.metrics import request_metrics, totals
 from scheduler_core.request import FinishReason
 from scheduler_core.trace import Trace
-from tests.helpers import create_engine, create_request, random_workload, run
+from tests.helpers import create_engine, create_request, random_config, random_workload, run
 
 
 def crowd(**knobs: object) -> Trace:
@@ -145,12 +147,30 @@ def test_figures_are_those_of_the_runs_alone(seed: int):
     assert by_name["ticks"].right == len(right.records)
 
 
-def test_sides_can_be_swapped():
-    left, right = crowd(quantum=None), crowd(quantum=2)
+@pytest.mark.parametrize("seed", range(60))
+def test_sides_can_be_swapped_and_each_has_a_story_of_its_own(seed: int):
+    workload = random_workload(seed)
+    other = random_config(random.Random(seed + 1_000))
+    memory = {name: getattr(workload.config, name) for name in FIXED_FIELDS}
+    left, right = workload.run(), dataclasses.replace(workload, config=other.replace(watermark=0, **memory)).run()
     ours, others = first_difference(left, right), first_difference(right, left)
-    assert ours is not None
-    assert others is not None
+    if ours is None or others is None:
+        assert ours is others
+        assert schedule(left) == schedule(right)
+        return
     assert (ours.tick, ours.left, ours.right) == (others.tick, others.right, others.left)
+    assert ours.left != ours.right
+
+
+def test_another_order_of_the_batch_is_told_as_such():
+    def mixed(order: str) -> Trace:
+        late = create_request("B", 12, max_tokens=3, arrival=2)
+        return run(create_engine(batch_order=order, chunk_size=4), create_request("A", 4, max_tokens=9), late)
+
+    first = first_difference(mixed("decode_first"), mixed("prefill_first"))
+    assert first is not None
+    assert first.left == "The same was computed, in the order A, B."
+    assert first.right == "The same was computed, in the order B, A."
 
 
 def test_a_request_of_one_side_only_has_no_figures_on_the_other():
