@@ -130,8 +130,8 @@ MACHINES: dict[str, Machine] = {
     machine.name: machine
     for machine in (
         Machine("unit", "every tick lasts one second", _NOTHING, inf, inf, inf, overhead_s=1.0),
-        # Fitted by `bench calibrate` on two CPU cores, fp32 (assets/benchmarks/calibrate.json): about 21 ms for 8 decodes
-        # and 80 ms for 64 tokens of a prompt. The bandwidth and the overhead make up for each other.
+        # Fitted by `bench calibrate` on two CPU cores, fp32 (assets/benchmarks/calibrate.json): about 21 ms for
+        # 8 decodes and 80 ms for 64 tokens of a prompt. The bandwidth and the overhead make up for each other.
         Machine("smollm2-cpu", "SmolLM2-135M on two CPU cores", SMOLLM2_135M, 183e9, 62e9, 7.5e9, overhead_s=0.0096),
         # NVIDIA A100 80 GB SXM data sheet: 312 TFLOP/s dense bf16, 2,039 GB/s; PCIe 4.0 x16 (32 GB/s) to the host.
         Machine("llama-3.1-8b-a100", "Llama-3.1-8B on one A100", LLAMA_31_8B, 312e12, 2.039e12, 32e9, overhead_s=0.003),
