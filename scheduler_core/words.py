@@ -62,6 +62,9 @@ def number(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
+    """A span of time: "1 second", "3.5 seconds", "44 ms"."""
+    if 0 < seconds < 1:
+        return f"{number(float(f'{seconds * 1e3:.3g}'))} ms"
     return "1 second" if seconds == 1 else f"{number(seconds)} seconds"
 
 
