@@ -209,6 +209,8 @@ function hostNote(run, saved, drops) {
   if (!saved.length) return drops ? "not used: preempted KV is dropped" : "nothing saved";
   const tokens = saved.reduce((sum, state) => sum + state.saved, 0);
   const names = saved.length > 3 ? counted(saved.length, "request") : saved.map((state) => run.requests[state.request].id).join(", ");
-  const size = run.data.backend.bytes_per_token * tokens;
+  // Whole blocks are copied, the last one's empty places with them.
+  const blocks = saved.reduce((sum, state) => sum + Math.ceil(state.saved / run.blockSize), 0);
+  const size = run.data.backend.bytes_per_token * run.blockSize * blocks;
   return `${names} · ${tokens.toLocaleString("en")} tok${size ? ` · ${bytes(size)}` : ""}`;
 }
