@@ -359,9 +359,10 @@ def _into_memory(folder: Path, digest: str, name: str, device: str | None) -> Lo
 
 
 def let_threads_sleep() -> None:
-    """Have torch's threads sleep rather than spin while they wait for one another; works until torch is imported.
+    """Have torch's threads spin for a moment only while they wait for one another; works until torch is imported.
 
     The cores are shared with the browser: with two busy cores a tick took 0.8 s and more spinning, 0.2 s sleeping.
+    A thousand turns bridge the gap between two operations and no more.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
