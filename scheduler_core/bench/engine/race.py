@@ -68,8 +68,10 @@ class Process:
         return self._answer()
 
     def close(self) -> None:
-        self._process.communicate()
-        self._said.close()
+        """End the process by ending its commands."""
+        if not self._said.closed:
+            self._process.communicate()
+            self._said.close()
 
     def _answer(self) -> Any:
         assert self._process.stdout is not None
@@ -78,6 +80,7 @@ class Process:
             status = self._process.wait()
             self._said.seek(0)
             last = (self._said.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+            self.close()
             raise BenchError(f"{self._title} ended with status {status}: {last}; {REMEDY}")
         return json.loads(line)
 
