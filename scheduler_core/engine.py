@@ -30,12 +30,14 @@ from scheduler_core.request import FinishReason, RequestSpec
 from scheduler_core.trace import SCHEMA_VERSION, TickRecord, Trace
 
 MAX_TICKS = 100_000
+RECORD_MODES = ("full", "summary", "none")
 Progress = Callable[[int, int, int], None]
 
 
 class Engine:
     """One run. `record` is "full", or "summary" for big ones (no snapshots, no batches, tokens without candidates).
 
+    With "none" each summary is only returned by `step`, and who has ended is forgotten, so that memory stays bounded.
     `check` verifies the laws after every tick. `faults` names mistakes to build in (see `faults.py`): then a law that
     breaks is recorded and ends the run.
     """
@@ -51,8 +53,8 @@ class Engine:
         check: bool = True,
         faults: Sequence[str] = (),
     ) -> None:
-        if record not in ("full", "summary"):
-            raise ConfigError(f"record is {record!r}; it must be 'full' or 'summary'")
+        if record not in RECORD_MODES:
+            raise ConfigError(f"record is {record!r}; it must be one of {', '.join(RECORD_MODES)}")
         if runner.max_model_len is not None and config.max_model_len > runner.max_model_len:
             raise ConfigError(
                 f"max_model_len is {config.max_model_len}; the model takes at most {runner.max_model_len} tokens"
@@ -80,11 +82,14 @@ class Engine:
             tell_parts=check or record == "full",
         )
         self._roster = self.scheduler.roster
-        self._recorder = Recorder(self._roster, self._kv, runner.token_text, full=record == "full")
+        self._recorder = Recorder(
+            self._roster, self._kv, runner.token_text, full=record == "full", keeps=record != "none"
+        )
         self._faults = tuple(faults)
         self._log += [FaultSwitchedOn(name, FAULTS[name].description) for name in faults]
         self._has_stopped = False
         self._sent: dict[str, RequestSpec] = {}
+        self._forgotten: set[str] = set()
         self._audit = Audit(config.block_size, self._sent)
         self._arrivals = Arrivals()
         self._aborts: list[str] = []
@@ -96,7 +101,7 @@ class Engine:
 
     def add_request(self, spec: RequestSpec) -> None:
         """Send a request; it arrives in the first tick that starts at its arrival time or later."""
-        if spec.id in self._sent:
+        if spec.id in self._sent or spec.id in self._forgotten:
             raise RequestError(f"there is a request {spec.id!r} already; give the new one another id")
         self._sent[spec.id] = spec
         self._arrivals.send(spec)
@@ -120,7 +125,18 @@ class Engine:
         self.config = config
         self._save(self.scheduler.reconfigure(config, self.tick))
 
+    def record_fully(self) -> None:
+        """Keep full records from the next tick on, of those who are still there; `trace` begins with that tick."""
+        self._first_config = self.config
+        self._recorder.begin_anew(self._sent.values())
+        self.scheduler.tell_parts = True
+
     # Ticks
+
+    @property
+    def next_arrival(self) -> float | None:
+        """When the next of those who were sent arrives; None if nobody is on the way."""
+        return self._arrivals.next_time
 
     @property
     def has_work(self) -> bool:
@@ -230,6 +246,11 @@ class Engine:
         for request_id in [i for i in self._saved if i not in self._kv.host_blocks]:
             del self._saved[request_id]
 
+    def _forget_ended(self) -> None:
+        for request in self._roster.finished:
+            del self._sent[request.id]
+            self._forgotten.add(request.id)
+
     def _check_laws(self, output: SchedulerOutput) -> None:
         """Raise `BrokenLaw`; in a run with deliberate mistakes record it and stop instead."""
         try:
@@ -250,6 +271,8 @@ class Engine:
         self._forget_saved()
         record = self._recorder.record(output, self._log, self.now, end, wall_seconds)
         self._log.clear()
+        if not self._recorder.keeps:
+            self._forget_ended()
         self._roster.finished.clear()
         self.tick += 1
         self.now = end

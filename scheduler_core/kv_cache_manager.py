@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from typing import Any
 
 from scheduler_core.block_pool import BlockPool
 from scheduler_core.config import EngineConfig
@@ -40,6 +41,7 @@ class KVCacheManager:
     ) -> None:
         self.config = config
         self.block_size = config.block_size
+        self._model = weights, dtype
         self.cache = self.cache_class(key_function)
         self.pool = self.pool_class(config.num_blocks, self.cache)
         self.tables: dict[str, tuple[int, ...]] = {}
@@ -48,9 +50,20 @@ class KVCacheManager:
         self.host_blocks_used = 0
         self._promised: dict[str, int] = {}
         self._num_published: dict[str, int] = {}
-        # Kept, so that blocks of the same namespace share one object.
-        self._namespace = lru_cache(maxsize=256)(partial(CacheNamespace, weights, dtype, config.block_size))
+        self._namespace = self._remembered_namespaces()
         self._log = log
+
+    def _remembered_namespaces(self) -> Callable[[str, str], CacheNamespace]:
+        """Kept, so that blocks of the same namespace share one object."""
+        return lru_cache(maxsize=256)(partial(CacheNamespace, *self._model, self.block_size))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For checkpoints: all but the namespaces remembered."""
+        return {name: value for name, value in self.__dict__.items() if name != "_namespace"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._namespace = self._remembered_namespaces()
 
     # What fits
 

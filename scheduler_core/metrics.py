@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 from scheduler_core.events import (
     PrefixCacheQueried,
@@ -21,6 +20,7 @@ from scheduler_core.events_table import EventRow as EventRow
 from scheduler_core.events_table import events_table as events_table
 from scheduler_core.lookup import configs, is_full, require_full
 from scheduler_core.request import FinishReason, RequestSpec, RequestStatus
+from scheduler_core.request_facts import RequestFacts
 from scheduler_core.token_view import Chip as Chip
 from scheduler_core.token_view import RequestText as RequestText
 from scheduler_core.token_view import text_of as text_of
@@ -258,11 +258,15 @@ def _waiting(tally: _Tally) -> Waiting:
 
 
 def _metrics(tally: _Tally) -> RequestMetrics:
-    times, arrival = tally.token_times, tally.spec.arrival_time
-    gaps = tuple(after - before for before, after in pairwise(times))
-    ttft = times[0] - arrival if times else None
-    e2e = tally.end - arrival if tally.end is not None and tally.finish_reason in COMPLETED else None
-    tpot = (e2e - ttft) / (len(times) - 1) if e2e is not None and ttft is not None and len(times) > 1 else None
+    facts = RequestFacts(
+        tally.spec.id,
+        tally.spec.arrival_time,
+        len(tally.spec.prompt_token_ids),
+        tally.token_times,
+        tally.end,
+        tally.finish_reason,
+    )
+    gaps = facts.itls_s
     return RequestMetrics(
         id=tally.spec.id,
         status=tally.status,
@@ -274,12 +278,12 @@ def _metrics(tally: _Tally) -> RequestMetrics:
         output_token_ids=tuple(tally.token_ids),
         num_preemptions=tally.num_preemptions,
         recomputed_tokens=tally.recomputed_tokens,
-        ttft_s=ttft,
-        tpot_s=tpot,
+        ttft_s=facts.ttft_s,
+        tpot_s=facts.tpot_s,
         mean_itl_s=sum(gaps) / len(gaps) if gaps else None,
         worst_gap_s=max(gaps, default=None),
         itls=gaps,
-        e2e_s=e2e,
+        e2e_s=facts.e2e_s,
         queue_s=tally.spent["queued"],
         preempted_s=tally.spent["preempted"],
     )

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler_core.laws import BrokenLaw, Law
 
@@ -62,6 +62,28 @@ class PrefixCache:
         self._by_key: dict[bytes, list[CacheEntry]] = {}
         self._by_block: dict[int, CacheEntry] = {}
         self._digest = lru_cache(maxsize=256)(CacheNamespace.digest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For checkpoints: a chain of parents is too deep to be followed, so entries name theirs by number."""
+        entries = list({id(entry): entry for entries in self._by_key.values() for entry in entries}.values())
+        number = {id(entry): i for i, entry in enumerate(entries)}
+        rows = [
+            (e.key, -1 if e.parent is None else number[id(e.parent)], e.token_ids, e.namespace, tuple(e.blocks))
+            for e in entries
+        ]
+        order = [(block_id, number[id(entry)]) for block_id, entry in self._by_block.items()]
+        return {"key_function": self.key_function, "rows": rows, "order": order}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["key_function"])  # type: ignore[misc]
+        entries = [
+            CacheEntry(key, None, token_ids, namespace, dict.fromkeys(blocks))
+            for key, _, token_ids, namespace, blocks in state["rows"]
+        ]
+        for entry, (_, parent, *_rest) in zip(entries, state["rows"], strict=True):
+            entry.parent = None if parent < 0 else entries[parent]
+            self._by_key.setdefault(entry.key, []).append(entry)
+        self._by_block = {block_id: entries[number] for block_id, number in state["order"]}
 
     def __len__(self) -> int:
         """Published blocks."""

@@ -31,10 +31,19 @@ _ONLY_IN_FULL = frozenset(
 class Recorder:
     """The records of a run, and the text of every token in them. Changes nothing that it looks at.
 
-    Unless `full`, it leaves out snapshots, batches and the candidates of tokens.
+    Unless `full`, it leaves out snapshots, batches and the candidates of tokens; unless it `keeps`, it only makes them.
     """
 
-    def __init__(self, roster: Roster, kv: KVCacheManager, token_text: Callable[[int], str], *, full: bool) -> None:
+    def __init__(
+        self,
+        roster: Roster,
+        kv: KVCacheManager,
+        token_text: Callable[[int], str],
+        *,
+        full: bool,
+        keeps: bool = True,
+    ) -> None:
+        self.keeps = keeps
         self.records: list[TickRecord] = []
         self.token_texts: dict[int, str] = {}
         self._roster = roster
@@ -46,14 +55,23 @@ class Recorder:
 
     def meet(self, spec: RequestSpec) -> None:
         """Hear of a request; snapshots list them in this order."""
-        self._order[spec.id] = len(self._order)
-        self._learn_texts(spec.prompt_token_ids)
+        if self.keeps:
+            self._order[spec.id] = len(self._order)
+            self._learn_texts(spec.prompt_token_ids)
+
+    def begin_anew(self, specs: Iterable[RequestSpec]) -> None:
+        """Keep full records from now on; `specs` are the requests that have not ended."""
+        self.keeps = self._full = True
+        self.records.clear()
+        for spec in specs:
+            self.meet(spec)
 
     def record(
         self, output: SchedulerOutput, log: Sequence[Event], start: float, end: float, wall_seconds: float
     ) -> TickRecord:
         """Keep the tick of `output`, which took from `start` to `end` in virtual time."""
-        self._learn_texts(event.token_id for event in log if isinstance(event, TokenSampled))
+        if self.keeps:
+            self._learn_texts(event.token_id for event in log if isinstance(event, TokenSampled))
         if self._full:
             self._snapshot = share(self._snapshot, self._look(output.tick))
         record = TickRecord(
@@ -66,7 +84,8 @@ class Recorder:
             self._counts(output),
             self._snapshot,
         )
-        self.records.append(record)
+        if self.keeps:
+            self.records.append(record)
         return record
 
     def replace_last(self, record: TickRecord) -> None:

@@ -58,7 +58,7 @@ class Scheduler:
         self._lanes = Lanes(self.roster, kv, self._swap, log)
         self._log = log
         self._eos_token_ids = eos_token_ids
-        self._tell_parts = tell_parts
+        self.tell_parts = tell_parts
 
     # Arrivals, aborts, changes of settings: between ticks
 
@@ -222,7 +222,7 @@ class Scheduler:
 
     def _output(self, now: Pass) -> SchedulerOutput:
         scheduled = tuple(self._item(self.roster.running[i], count) for i, count in now.items.items())
-        if self._tell_parts:
+        if self.tell_parts:
             self._log += [
                 RequestScheduled(item.request_id, item.start, item.num_tokens, item.recomputed_tokens, item.is_decode)
                 for item in scheduled
@@ -234,7 +234,7 @@ class Scheduler:
         end = start + count
         return ScheduledRequest(
             request.id,
-            tuple(request.token_ids[start:end]),
+            tuple(request.token_ids[start:end]) if count > 1 else (request.token_ids[start],),
             start,
             self.kv.tables[request.id][: self.kv.blocks_for(end)],
             end == request.num_tokens,
