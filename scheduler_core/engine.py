@@ -134,11 +134,6 @@ class Engine:
     # Ticks
 
     @property
-    def next_arrival(self) -> float | None:
-        """When the next of those who were sent arrives; None if nobody is on the way."""
-        return self._arrivals.next_time
-
-    @property
     def has_work(self) -> bool:
         return bool(self._arrivals or self._roster.requests) and not self._has_stopped
 
