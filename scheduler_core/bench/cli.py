@@ -116,6 +116,41 @@ def calibrate(
     _tell(document, json_, report.tables(document), report.remarks(document, machine))
 
 
+@app.command()
+def cache(
+    trace: Annotated[Path, typer.Argument(help="A workload file with hash ids, texts or conversations.")],
+    num_blocks: Annotated[
+        list[str], typer.Option(metavar="N", help="Blocks of KV: 1638,3276 or unbounded; repeatable.")
+    ],
+    policy: Annotated[str, typer.Option(help="Which block goes first: lru, the least recently used.")] = "lru",
+    block_size: Annotated[int | None, typer.Option(help="Tokens of a block; normally the trace's own.")] = None,
+    half: Annotated[str, typer.Option(metavar="last|all", help="The requests that count.")] = "last",
+    first: Annotated[int | None, typer.Option(min=1, help="Take only so many requests.")] = None,
+    json_: terminal.JsonOption = None,
+) -> None:
+    """Prefix cache hit rate of a recorded workload, by size of KV memory."""
+    from scheduler_core.bench.cache import report
+    from scheduler_core.bench.cache.prompts import prompts_of
+    from scheduler_core.bench.cache.replay import replay
+    from scheduler_core.sources.source import read_source
+
+    report.check_choice("policy", policy, report.POLICIES)
+    report.check_choice("half", half, report.HALVES)
+    sizes = report.parse_sizes(num_blocks)
+    with terminal.remark_console().status("reading") as status:
+        source = read_source(trace)
+        prompts, size = prompts_of(source, block_size)
+        prompts = prompts[:first]
+        results = []
+        for blocks in sizes:
+            status.update(
+                f"replaying {len(prompts):,} requests with {'all' if blocks is None else f'{blocks:,}'} blocks"
+            )
+            results.append(replay(prompts, blocks, len(prompts) // 2 if half == "last" else 0))
+    figures = report.document(results, source.report, len(prompts), size, policy, half)
+    _tell(figures, json_, [report.table(figures)], report.remarks(figures, source.report))
+
+
 def _tell(figures: Mapping[str, Any], json_: str | None, tables: Iterable[Table], lines: Iterable[str]) -> None:
     """JSON alone for "-"; else tables and remarks for people, and JSON in the file if one is named."""
     if json_ == "-":

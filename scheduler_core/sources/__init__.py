@@ -1,0 +1,1 @@
+"""Workloads that others recorded or wrote: read from files, shaped, and made into requests."""
