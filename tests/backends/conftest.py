@@ -19,7 +19,7 @@ def tiny_folder_kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", params=["compiled", "transformers"])
 def tiny(tiny_folder_kept: Path, request: pytest.FixtureRequest) -> model_store.LoadedModel:
-    """The tiny model in memory, on the CPU so that it is computed in fp32, under each of its two forwards."""
+    """The tiny model in memory, on the CPU, under each of its two forwards."""
     loaded = model_store.load(tiny_folder_kept, device="cpu")
     return dataclasses.replace(loaded, compiled=request.param == "compiled")
 

@@ -144,6 +144,13 @@ def test_any_llama_folder_can_be_run_and_says_what_generate_says(tiny_folder: Pa
     assert generate(loaded, runner.encode("hello"), 4)
 
 
+def test_every_device_computes_in_float32(tiny_folder: Path) -> None:
+    """Coarser numbers let a text depend on what else is in the batch; "meta" stands for any device but the CPU."""
+    loaded = model_store.load(tiny_folder, device="meta")
+    assert (loaded.dtype, loaded.device) == ("float32", "meta")
+    assert {weight.dtype for weight in loaded.model.parameters()} == {torch.float32}
+
+
 def test_the_digest_follows_the_weights_and_not_the_place(tiny_folder: Path, tmp_path: Path) -> None:
     digest = model_store.load(tiny_folder, device="cpu").digest
     moved = tiny_folder.rename(tmp_path / "elsewhere")
