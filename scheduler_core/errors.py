@@ -31,3 +31,7 @@ class BenchError(TickscopeError):
 
 class LessonError(TickscopeError):
     """A lesson that cannot be read, or names what its run does not have."""
+
+
+class GlossaryError(TickscopeError):
+    """A glossary that cannot be read, or in which two terms claim the same word."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from pages.components.terms import definitions
+
 ROOT = Path(__file__).resolve().parents[2]
 ASSETS = ROOT / "assets"
 
@@ -34,6 +36,7 @@ PAGES = (
     PageEntry("pages/preemption.py", "Preemption", "Lessons"),
     PageEntry("pages/from_scratch.py", "From scratch", "Lessons"),
     PageEntry("pages/compare.py", "Compare", "Tools"),
+    PageEntry("pages/glossary.py", "Glossary", "Tools"),
 )
 
 _FONT_FACE = """@font-face {{ font-family: "Inter Variable"; font-style: normal; font-weight: 100 900;
@@ -61,6 +64,8 @@ def frame(page: str) -> bool:
             _navigation(entry)
     fresh = st.session_state.get("page") != page
     st.session_state["page"] = page
+    with st.container(key="terms"):
+        _terms(key="definitions", data={"terms": definitions()})
     return fresh
 
 
@@ -100,3 +105,7 @@ def _brand_html() -> str:
 
 # The brand, and the script that closes the sidebar of a phone.
 _brand = st.components.v2.component("tickscope_brand", html=_brand_html(), css=asset("brand.css"), js=asset("frame.js"))
+# The definitions of marked terms; in the page's own tree, so that a link can be described by one.
+_terms = st.components.v2.component(
+    "tickscope_terms", css=asset("terms.css"), js=asset("terms.js"), isolate_styles=False
+)

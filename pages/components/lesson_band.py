@@ -14,6 +14,7 @@ from pages.components.lesson_question import Score, grade_of, score_of
 from pages.components.lesson_runs import shipped_lesson
 from pages.components.lesson_state import LessonState, last_step
 from pages.components.plain import plain
+from pages.components.terms import mark
 from scheduler_core.cost_model import MACHINES
 from scheduler_core.lesson import BASE, Lesson, Step, list_lessons
 from scheduler_core.lesson_figures import figure, fill
@@ -64,7 +65,8 @@ def band(
             with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
                 st.header(plain(step.title), anchor=False, width="content")
                 _score(lesson, state, traces)
-            st.markdown(before)
+            seen: set[str] = set()
+            st.markdown(mark(before, seen))
             _bars(step, traces)
             if asked is not None and is_open:
                 _ask(lesson, state, step, asked)
@@ -72,7 +74,7 @@ def band(
                 grade = grade_of(asked, traces[step.run], state.answers[step.number])
                 _verdict(asked, grade, state.answers[step.number])
             if after:
-                st.markdown(after)
+                st.markdown(mark(after, seen))
             if not is_open:
                 _tries(lesson, state, step, traces)
         _ways(lesson, state, _clock(traces[shown_run(step, state)]), calls=not is_open)

@@ -23,6 +23,8 @@ pytestmark = pytest.mark.browser
 Visitors = Callable[..., BrowserContext]
 
 ADDRESSES = ["/" if entry.path == "app.py" else "/" + Path(entry.path).stem for entry in PAGES]
+#: The stage, or what stands in its place on a page without one.
+DRAWN = "[data-state-hash], [data-glossary]"
 PANELS = ("Why?", "Tokens", "Blocks", "Charts", "Events", "Export")
 
 #: Streamlit's own file uploader has this one; nothing else is forgiven.
@@ -32,7 +34,7 @@ FORGIVEN = {"presentation-role-conflict"}
 def visit(page: Page, url: str) -> Page:
     page.goto(url)
     settle(page)
-    page.wait_for_selector("[data-state-hash]")
+    page.wait_for_selector(DRAWN)
     return page
 
 
@@ -87,7 +89,7 @@ def test_a_fresh_server_answers_a_deep_link(address: str, open_context: Visitors
         watch.follow(page, fresh.url)
         visit(page, fresh.url + address)
         assert urlsplit(page.url).path == address
-        assert stage(page).count() >= 1
+        assert page.locator(DRAWN).count() >= 1
         assert_calm(watch, fresh)
     finally:
         fresh.stop()
