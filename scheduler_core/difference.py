@@ -38,6 +38,12 @@ def why_no_difference(before: Trace, after: Trace) -> str:
     return " ".join(_sentence(name, old, new, before, after) for name, (old, new) in changes.items())
 
 
+def reasons(before: Trace, after: Trace) -> list[str]:
+    """The same without the names of the settings, each reason once."""
+    changes = after.config.changed_from(before.config)
+    return list(dict.fromkeys(_reason(name, old, new, before, after) for name, (old, new) in changes.items()))
+
+
 def _losses(trace: Trace) -> list[tuple[int, Event]]:
     kinds = (RequestPreempted, BlockEvicted)
     return [(record.tick, event) for record in trace.records for event in record.events if isinstance(event, kinds)]

@@ -1,7 +1,27 @@
-// A small curve under a slider: one value for each of its positions, and a mark at the one chosen.
+// A small curve under a slider: one value for each of its positions, where the slider stands and where nothing changes.
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 200;
 const HEIGHT = 26;
+const LOOK_MS = 250;
+
+/** Strips that wait for values. They ask one at a time: Streamlit heeds one part of the page in each message. */
+const waiting = new Map();
+let timer = 0;
+
+function ask() {
+  timer = 0;
+  const [held, send] = waiting.entries().next().value ?? [];
+  if (!held) return;
+  waiting.delete(held);
+  send();
+  if (waiting.size) timer = setTimeout(ask, LOOK_MS / 2);
+}
+
+function askLater(held, send) {
+  waiting.delete(held);
+  waiting.set(held, send);
+  if (!timer) timer = setTimeout(ask, LOOK_MS);
+}
 
 function element(name, attributes) {
   const made = document.createElementNS(SVG, name);
@@ -9,35 +29,154 @@ function element(name, attributes) {
   return made;
 }
 
-function draw(root, data) {
-  const values = data.values;
-  const top = Math.max(...values);
-  const bottom = Math.min(...values);
-  const x = (i) => (values.length > 1 ? (i / (values.length - 1)) * WIDTH : 0);
-  const y = (v) => (top === bottom ? HEIGHT - 5 : HEIGHT - 4 - ((v - bottom) / (top - bottom)) * (HEIGHT - 8));
-  const svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
-  svg.setAttribute("aria-label", data.label);
-  svg.append(
-    element("polyline", { class: "curve", points: values.map((v, i) => `${x(i)},${y(v)}`).join(" ") }),
-    element("line", { class: "mark", x1: x(data.at), x2: x(data.at), y1: 0, y2: HEIGHT }),
-  );
-  const caption = document.createElement("div");
-  caption.className = "caption";
-  const words = document.createElement("span");
-  words.textContent = data.caption;
-  const value = document.createElement("span");
-  value.className = "value";
-  value.textContent = data.value;
-  caption.append(words, value);
-  root.replaceChildren(svg, caption);
+function tag(name, className, text) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
 }
 
-export default function ({ parentElement, data }) {
-  let root = parentElement.querySelector(".sparkline");
-  if (!root) {
-    root = document.createElement("div");
-    root.className = "sparkline";
-    parentElement.append(root);
+/** Built once: what has the focus, or is unfolded, stays so while values come in. */
+class Strip {
+  constructor(root) {
+    this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
+    this.select = tag("select");
+    this.value = tag("span", "value");
+    const chooser = tag("span", "chooser");
+    chooser.append(this.select);
+    const caption = tag("div", "caption");
+    caption.append(chooser, this.value);
+    this.note = tag("p", "note");
+    this.details = tag("details");
+    this.summary = tag("summary");
+    this.words = tag("div", "words");
+    this.table = tag("table");
+    this.details.append(this.summary, this.words, this.table);
+    root.append(this.svg, caption, this.note, this.details);
+    this.select.addEventListener("change", () => this.choose(this.select.value));
+    this.svg.addEventListener("pointermove", (event) => this.hover(event));
+    this.svg.addEventListener("pointerleave", () => this.here());
   }
-  if (data && data.values && data.values.length) draw(root, data);
+
+  update(data, send) {
+    this.data = data;
+    this.choose = send.choose;
+    // The curve of before stays, faint, until there is something to draw.
+    const known = data.values.filter((value) => value !== null);
+    this.svg.classList.toggle("computing", data.look > 0);
+    if (known.length || !data.look) this.draw(known);
+    this.svg.setAttribute("aria-label", data.label);
+    this.offer();
+    this.here();
+    this.note.textContent = data.note;
+    this.note.hidden = !data.note;
+    this.summary.textContent = data.line;
+    this.words.replaceChildren(
+      ...[data.why, data.meaning, ...data.notes].filter(Boolean).map((text) => tag("p", "", text)),
+    );
+    this.tabulate();
+  }
+
+  draw(known) {
+    const { values, holes, same, at } = this.data;
+    const top = Math.max(...known);
+    const bottom = Math.min(...known);
+    const x = (i) => (values.length > 1 ? (i / (values.length - 1)) * WIDTH : 0);
+    const y = (v) => (top === bottom ? HEIGHT - 5 : HEIGHT - 4 - ((v - bottom) / (top - bottom)) * (HEIGHT - 8));
+    const line = (a, b, v, name) => element("line", { class: name, x1: x(a), x2: x(b), y1: y(v), y2: y(v) });
+    this.svg.replaceChildren(element("line", { class: "mark", x1: x(at), x2: x(at), y1: 0, y2: HEIGHT }));
+    for (const piece of pieces(values, holes)) {
+      const points = piece.map((i) => `${x(i)},${y(values[i])}`).join(" ");
+      this.svg.append(element("polyline", { class: "curve", points }));
+    }
+    values.forEach((value, i) => {
+      const alone = value !== null && (i === 0 || values[i - 1] === null) && (values[i + 1] ?? null) === null;
+      if (alone) this.svg.append(line(i, i, value, "dot"));
+      if (holes[i]) this.svg.append(element("line", { class: "hole", x1: x(i), x2: x(i), y1: HEIGHT - 7, y2: HEIGHT }));
+    });
+    for (const [first, last] of same) {
+      if (values[first] !== null) this.svg.append(line(first, last, values[first], "flat"));
+    }
+    if (values[at] !== null) this.svg.append(line(at, at, values[at], "here"));
+  }
+
+  offer() {
+    const { options, figure, field } = this.data;
+    const names = options.map((option) => option.name).join();
+    if (this.select.dataset.names !== names) {
+      this.select.dataset.names = names;
+      this.select.replaceChildren(
+        ...options.map((option) => {
+          const made = tag("option", "", option.words);
+          made.value = option.name;
+          return made;
+        }),
+      );
+    }
+    this.select.value = figure;
+    this.select.setAttribute("aria-label", `Figure over all positions of ${field}`);
+    this.select.title = this.data.meaning;
+  }
+
+  here() {
+    this.value.textContent = this.data.texts[this.data.at];
+  }
+
+  hover(event) {
+    const { positions, texts, values, holes } = this.data;
+    const box = this.svg.getBoundingClientRect();
+    const part = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
+    const i = Math.round(part * (positions.length - 1));
+    if (values[i] === null && !holes[i]) return this.here();
+    this.value.textContent = `${positions[i]}: ${holes[i] ? "no value" : texts[i]}`;
+  }
+
+  tabulate() {
+    const { rows, field, options, figure } = this.data;
+    const words = options.find((option) => option.name === figure)?.words ?? figure;
+    const head = tag("tr");
+    for (const text of [field, words]) {
+      const cell = tag("th", "", text);
+      cell.scope = "col";
+      head.append(cell);
+    }
+    const body = rows.map((row) => {
+      const line = tag("tr", row.mark ? "same" : "");
+      const name = tag("th", "", row.position);
+      name.scope = "row";
+      const value = tag("td", "", row.value);
+      if (row.mark) value.append(tag("span", "tag", row.mark));
+      line.append(name, value);
+      return line;
+    });
+    this.table.replaceChildren(head, ...body);
+  }
+}
+
+/** The positions in pieces without a hole; those that were not tried are passed over. */
+function pieces(values, holes) {
+  const found = [[]];
+  values.forEach((value, i) => {
+    if (value !== null) found[found.length - 1].push(i);
+    else if (holes[i]) found.push([]);
+  });
+  return found.filter((piece) => piece.length > 1);
+}
+
+export default function ({ parentElement, data, setTriggerValue }) {
+  if (!data?.values) return undefined;
+  let held = parentElement.tickscopeStrip;
+  if (!held) {
+    const root = tag("div", "sparkline");
+    parentElement.append(root);
+    held = parentElement.tickscopeStrip = { strip: new Strip(root), turn: 0 };
+  }
+  const turn = (held.turn += 1);
+  held.strip.update(data, { choose: (name) => setTriggerValue("choose", name) });
+  waiting.delete(held);
+  if (data.look) askLater(held, () => setTriggerValue("look", data.look));
+  // Streamlit may clean up an earlier call after a later one: only the latest stops the asking.
+  return () => {
+    if (held.turn === turn) waiting.delete(held);
+  };
 }

@@ -9,9 +9,10 @@ from urllib.parse import urlencode
 from pages.components.fields import value_from_text, value_to_text
 from pages.components.own_requests import pack, unpack
 from pages.components.plain import cut
-from pages.components.play_state import BACKENDS, OWN, PANELS, PlayState
+from pages.components.play_state import BACKENDS, CURVES, OWN, PANELS, PlayState
 from scheduler_core.config import FIELD_NAMES, PRESETS
 from scheduler_core.errors import ConfigError, RequestError
+from scheduler_core.sensitivity import FIGURES
 
 MAX_TICK = 10_000_000
 MAX_DIGITS = 100
@@ -31,6 +32,7 @@ def to_query(state: PlayState, default_scenario: str) -> dict[str, str]:
         "selected": state.selected,
         "panel": state.panel,
         "block": str(state.block) if state.block else "",
+        **{f"curve_{name}": figure for name, figure in sorted(state.curves.items())},
     }
     defaults = {"scenario": default_scenario, "backend": BACKENDS[0], "panel": PANELS[0]}
     return {name: text for name, text in parts.items() if text and text != defaults.get(name)}
@@ -57,12 +59,15 @@ def from_query(
     state.selected = query.get("selected", "")
     state.block, told = _block(query)
     messages += told
+    for name, usual in CURVES.items():
+        state.choose_curve(name, _choice(query, f"curve_{name}", FIGURES, usual, messages))
     if "requests" in query:
         try:
             state.requests = unpack(query["requests"])
         except RequestError as problem:
             messages.append(str(problem))
     known = {"scenario", "backend", "preset", "panel", "block", "tick", "selected", "requests", *FIELD_NAMES, *FOREIGN}
+    known |= {f"curve_{name}" for name in CURVES}
     messages += [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
     return state, messages
 

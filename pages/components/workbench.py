@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from pages.components.compare_what_if import ask
-from pages.components.controls import Dial, controls
+from pages.components.controls import controls
 from pages.components.header import header, subtitle
 from pages.components.link import tick_from, to_address
 from pages.components.live import LOOK_EVERY, live_visit
@@ -20,8 +20,7 @@ from pages.components.requests_dialog import forget_rows, open_requests, request
 from pages.components.runs import DEFAULT_SCENARIO, base_config
 from pages.components.settings import SettingsError, limits
 from pages.components.shown import Shown, difference, shown
-from pages.components.sparkline import sparkline
-from pages.components.sweep import is_costly, sweep
+from pages.components.strip import strips
 from pages.components.visit import (
     STAGE,
     command,
@@ -32,7 +31,6 @@ from pages.components.visit import (
     wants_play,
     write_address,
 )
-from scheduler_core.words import number
 
 PATH = "/playground"
 
@@ -71,7 +69,8 @@ def workbench(fresh: bool) -> None:
             note.info(plain(told))
         _stage_and_panels(state, now)
     requests_dialog(state, now.config or base, lambda: _other_run(state))
-    _curves(now, dials)
+    # Last, though nobody waits for it: what stands above comes first.
+    strips(state, now, dials)
 
 
 def _other_run(state: PlayState) -> None:
@@ -171,19 +170,3 @@ def _full_address(state: PlayState) -> str:
     here = urlsplit(st.context.url or "")
     query = to_address(state, DEFAULT_SCENARIO)
     return f"{here.scheme}://{here.netloc}{here.path}" + (f"?{query}" if query else "")
-
-
-def _curves(now: Shown, dials: tuple[Dial, Dial]) -> None:
-    """Draw what each position of the sliders would give, last, so that nobody waits for it."""
-    if now.chosen is None or now.config is None or now.trace is None or now.backend == "live":
-        return
-    if is_costly(now.trace):
-        return
-    told = (("worst_wait", "worst wait"), ("largest_gap", "largest token gap"))
-    for dial, (measure, words) in zip(dials, told, strict=True):
-        values = sweep(now.chosen, now.config, now.backend, dial.changes(), measure)
-        if values:
-            with dial.place:
-                sparkline(
-                    values, dial.at, caption=words, value=f"{number(values[dial.at])} s", key=f"curve_{dial.field}"
-                )
