@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -32,6 +32,9 @@ def to_plain(value: Any) -> Any:
         return [to_plain(item) for item in value]
     if isinstance(value, dict):
         return {str(key): to_plain(item) for key, item in value.items()}
+    # Such as a prompt whose tokens are made when they are read.
+    if isinstance(value, Sequence):
+        return [to_plain(item) for item in value]
     return _plain_dataclass(value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -74,12 +75,21 @@ class RequestSpec:
             raise RequestError("a request has an empty id; give it a name of its own")
         if not self.prompt_token_ids:
             raise RequestError(f"request {self.id!r} has an empty prompt; it needs at least one token")
-        if not all(0 <= t < 2**32 for t in self.prompt_token_ids):
+        if not _are_token_ids(self.prompt_token_ids):
             raise RequestError(f"request {self.id!r} has a token id outside 0 to 2^32 - 1")
         if not 0 <= self.arrival_time < 1e12:
             raise RequestError(f"request {self.id!r} has arrival_time {self.arrival_time}; it must be from 0 to 1e12")
         if not 0 <= self.priority <= 1_000:
             raise RequestError(f"request {self.id!r} has priority {self.priority}; it must be from 0 to 1000")
+
+
+def _are_token_ids(numbers: Iterable[int]) -> bool:
+    # As an array, because a workload may have tens of millions of them.
+    try:
+        array("I", numbers)
+    except OverflowError:
+        return False
+    return True
 
 
 @dataclass(eq=False, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scheduler_core.sources.record import SourceReport
+from scheduler_core.sources.shape import ShapeReport
 
 
 def source_as_plain(report: SourceReport) -> dict[str, Any]:
@@ -34,3 +35,28 @@ def source_remarks(report: SourceReport) -> Iterator[str]:
 def _listed(names: Sequence[str]) -> str:
     text = ", ".join(ascii(name)[1:-1][:40] for name in names[:12])
     return text if len(names) <= 12 else f"{text} and {len(names) - 12} more"
+
+
+def shape_remarks(report: ShapeReport) -> Iterator[str]:
+    """What shaping changed, with the seed."""
+    how = report.shape
+    changes = [
+        f"{count:,} {what}"
+        for count, what in (
+            (report.outside_window, "outside the window"),
+            (report.not_sampled, "not drawn into the sample"),
+            (report.after_first, f"after the first {how.first}"),
+        )
+        if count
+    ]
+    if changes:
+        yield f"requests left out: {', '.join(changes)}"
+    if how.scale != 1 or how.stretch != 1:
+        yield f"lengths divided by {how.scale:g}, times multiplied by {how.stretch:g}"
+    if report.tokens_per_id:
+        yield f"each hash id becomes {report.tokens_per_id} tokens"
+    if report.cut_prompts or report.cut_outputs:
+        yield f"cut at the longest allowed: {report.cut_prompts:,} prompts, {report.cut_outputs:,} outputs"
+    if report.assumed_outputs:
+        yield f"outputs of unknown length, taken as {how.output_tokens} tokens: {report.assumed_outputs:,}"
+    yield f"seed {how.seed}"

@@ -52,7 +52,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class ShapeReport:
-    """What shaping did; requests left out by window, sample and first; prompts and outputs cut at the longest."""
+    """What shaping did: requests left out by window, sample and first; prompts and outputs cut at the longest.
+
+    `assumed_outputs` counts requests of which the file does not tell the length of the output.
+    """
 
     shape: Shape
     outside_window: int
@@ -61,6 +64,7 @@ class ShapeReport:
     num_requests: int
     cut_prompts: int
     cut_outputs: int
+    assumed_outputs: int
     tokens_per_id: int | None
 
 
@@ -90,6 +94,7 @@ def shape(source: Source, how: Shape) -> ShapedWorkload:
         num_requests=len(chosen),
         cut_prompts=_count_longer((r.prompt_tokens for r in chosen), how.scale, how.max_prompt_tokens),
         cut_outputs=_count_longer((r.output_tokens for r in chosen), how.scale, how.max_output_tokens),
+        assumed_outputs=sum(r.output_tokens is None for r in chosen),
         tokens_per_id=tokens_per_id,
     )
     return ShapedWorkload(requests, source.report, report)
