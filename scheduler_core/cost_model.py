@@ -40,6 +40,11 @@ class ModelShape:
         return self.hidden * self.vocab
 
     @property
+    def weight_bytes(self) -> int:
+        """All weights in memory, with a table of embeddings of its own (which a tick hardly reads)."""
+        return (self.body_weights + 2 * self.head_weights) * self.bytes_per_value
+
+    @property
     def kv_bytes_per_token(self) -> int:
         return 2 * self.layers * self.kv_heads * self.head_size * self.bytes_per_value
 
@@ -53,7 +58,8 @@ class ModelShape:
 class Machine:
     """A model on a device: `peak_flops` and the bandwidths are per second, `overhead_s` is spent in every tick.
 
-    `host_bandwidth` is that of copies between device and host, which wait for nothing and for which all wait.
+    `host_bandwidth` is that of copies between device and host, which wait for nothing and for which all wait;
+    `memory_bytes` the device's memory, 0 where none is told.
     """
 
     name: str
@@ -63,6 +69,7 @@ class Machine:
     memory_bandwidth: float
     host_bandwidth: float
     overhead_s: float
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +130,11 @@ _NOTHING = ModelShape("", 0, 0, 0, 0, 0, 0, 0, 0)
 #: Shape: config.json of HuggingFaceTB/SmolLM2-135M-Instruct (input and output embeddings are tied).
 SMOLLM2_135M = ModelShape("SmolLM2-135M", 30, 576, 9, 3, 64, 1_536, 49_152, bytes_per_value=4)
 
-#: Shape: "The Llama 3 Herd of Models" (arXiv 2407.21783), table 3, and its config.json.
+#: Shape: "The Llama 3 Herd of Models" (arXiv 2407.21783), table 3, and config.json of meta-llama/Llama-3.1-8B: 8.03e9
+#: weights, as its two tables of embeddings are not tied; 128 KiB of KV a token.
 LLAMA_31_8B = ModelShape("Llama-3.1-8B", 32, 4_096, 32, 8, 128, 14_336, 128_256, bytes_per_value=2)
+
+_GB = 10**9
 
 MACHINES: dict[str, Machine] = {
     machine.name: machine
@@ -133,10 +143,13 @@ MACHINES: dict[str, Machine] = {
         # Fitted by `bench calibrate` on two CPU cores, fp32 (assets/benchmarks/calibrate.json): about 21 ms for
         # 8 decodes and 80 ms for 64 tokens of a prompt. The bandwidth and the overhead make up for each other.
         Machine("smollm2-cpu", "SmolLM2-135M on two CPU cores", SMOLLM2_135M, 183e9, 62e9, 7.5e9, overhead_s=0.0096),
-        # NVIDIA A100 80 GB SXM data sheet: 312 TFLOP/s dense bf16, 2,039 GB/s; PCIe 4.0 x16 (32 GB/s) to the host.
-        Machine("llama-3.1-8b-a100", "Llama-3.1-8B on one A100", LLAMA_31_8B, 312e12, 2.039e12, 32e9, overhead_s=0.003),
-        # NVIDIA H100 SXM data sheet: 989 TFLOP/s dense bf16, 3.35 TB/s; PCIe 5.0 x16 (64 GB/s) to the host.
-        Machine("llama-3.1-8b-h100", "Llama-3.1-8B on one H100", LLAMA_31_8B, 989e12, 3.35e12, 64e9, overhead_s=0.003),
+        # "NVIDIA A100 Tensor Core GPU" data sheet, 80 GB SXM: 312 TFLOP/s bf16 without sparsity, 2,039 GB/s, PCIe 4.0
+        # x16 (64 GB/s, half of it each way). The overhead of the two GPUs, for kernel launches, drawing and scheduling,
+        # is our assumption; so is that peaks are reached, which makes these machines faster than any real one.
+        Machine("llama-3.1-8b-a100", "Llama-3.1-8B on one A100", LLAMA_31_8B, 312e12, 2.039e12, 32e9, 0.003, 80 * _GB),
+        # "NVIDIA H100 Tensor Core GPU" data sheet, 80 GB SXM: 1,979 TFLOP/s bf16 with sparsity, half of it (989)
+        # without, 3.35 TB/s, PCIe 5.0 x16 (128 GB/s, half of it each way).
+        Machine("llama-3.1-8b-h100", "Llama-3.1-8B on one H100", LLAMA_31_8B, 989e12, 3.35e12, 64e9, 0.003, 80 * _GB),
     )
 }
 
