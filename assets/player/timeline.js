@@ -44,8 +44,9 @@ class Timeline {
   under(event) {
     const box = this.area.getBoundingClientRect();
     const { run } = this.stage;
-    const tick = Math.max(0, Math.min(Math.floor((event.clientX - box.left) / this.pitch), this.stage.end));
-    const row = Math.floor((event.clientY - box.top) / this.rowHeight);
+    const scale = scaleOf(this.area);
+    const tick = Math.max(0, Math.min(Math.floor((event.clientX - box.left) / scale / this.pitch), this.stage.end));
+    const row = Math.floor((event.clientY - box.top) / scale / this.rowHeight);
     return { tick, row: row < run.requests.length ? row : -1 };
   }
 
@@ -62,7 +63,7 @@ class Timeline {
   layout() {
     const { run } = this.stage;
     const rows = run.requests.length;
-    this.rowHeight = rows <= 8 ? 18 : rows <= 14 ? 16 : 13;
+    this.rowHeight = (rows <= 8 ? 18 : rows <= 14 ? 16 : 13) + (this.stage.teach.isOn ? 3 : 0);
     setStyle(this.node, "--row", `${this.rowHeight}px`);
     this.names.replaceChildren(...run.requests.map((facts) => el("span", { text: facts.id, title: facts.id })));
     this.width = this.area.clientWidth;
@@ -76,7 +77,7 @@ class Timeline {
   /** Two pictures of the whole run: `full` and nothing else changes until the size, theme or data does. */
   paint() {
     this.full = document.createElement("canvas");
-    const context = prepareCanvas(this.full, this.width, this.height);
+    const context = prepareCanvas(this.full, this.width, this.height, scaleOf(this.canvas));
     if (!context) return;
     const { run } = this.stage;
     const brush = new Brush(context, this.stage, this.pitch, this.rowHeight);

@@ -28,7 +28,7 @@ class Tip {
   }
 
   show(node, at = null) {
-    const told = this.facts.get(node)?.();
+    const told = this.isOff ? null : this.facts.get(node)?.();
     if (!told) return this.hide();
     this.shownFor = node;
     this.title.textContent = told.title;
@@ -44,7 +44,8 @@ class Tip {
     const left = Math.max(8, Math.min(center, frame.width - own.width - 8));
     const above = box.top - frame.top - own.height - 8;
     const top = above > 4 ? above : box.bottom - frame.top + 8;
-    this.node.style.transform = `translate(${Math.round(left)}px, ${Math.round(top)}px)`;
+    const scale = scaleOf(this.node);
+    this.node.style.transform = `translate(${Math.round(left / scale)}px, ${Math.round(top / scale)}px)`;
   }
 
   /** The thing under the pointer may have changed with the tick. */

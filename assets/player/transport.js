@@ -32,9 +32,9 @@ class Transport {
     this.makeJump();
     this.makeSpeed();
     this.makeClock();
-    const group = el("div", { class: "buttons", role: "group", "aria-label": "Playback" }, ...Object.values(this.buttons));
+    this.group = el("div", { class: "buttons", role: "group", "aria-label": "Playback" }, ...Object.values(this.buttons));
     this.help = el("button", { class: "round quiet", type: "button", "aria-label": "Help (question mark)", text: "?", click: () => stage.help.open() });
-    this.node = el("div", { class: "transport" }, group, this.jump, this.speed, legend(), this.clock, this.help);
+    this.node = el("div", { class: "transport" }, this.group, this.jump, this.speed, legend(), this.clock, this.help);
   }
 
   button(name, label, act) {

@@ -9,7 +9,7 @@ import streamlit as st
 from pages.components.compare_head import head
 from pages.components.compare_runs import Both, Run, both
 from pages.components.compare_sides import LEFT, RIGHT, ordered, side_name, sides
-from pages.components.compare_state import CompareState
+from pages.components.compare_state import CompareState, to_query
 from pages.components.compare_tables import tables
 from pages.components.compare_visit import (
     STAGES,
@@ -27,6 +27,8 @@ from pages.components.link import tick_from
 from pages.components.plain import plain
 from pages.components.player import stage
 from pages.components.settings import SettingsError, limits
+from pages.components.teach_bar import teach_dialogs
+from pages.components.teach_state import is_shown, stage_teach
 from scheduler_core.comparison import FirstDifference, first_difference, settings_changed, verdict
 from scheduler_core.difference import why_no_difference
 from scheduler_core.trace import Trace
@@ -48,7 +50,8 @@ def compare(fresh: bool) -> None:
         _clamp(state, result.runs)
     head(state, lambda: seek(state))
     _messages(result)
-    what_if(state, result, lambda: seek(state))
+    if is_shown("settings"):
+        what_if(state, result, lambda: seek(state))
     if result.runs is None:
         sides(state, lambda: None)
         return
@@ -58,7 +61,9 @@ def compare(fresh: bool) -> None:
     sides(state, lambda: None)
     with st.container(key="compare_stages"):
         st.fragment(_stages)(state, left, right, result.backend, None if first is None else first.tick)
-    tables(left, right)
+    if is_shown("panels"):
+        tables(left, right)
+    teach_dialogs(to_query(state) | ({"tick": str(state.tick)} if state.tick else {}))
 
 
 def _clamp(state: CompareState, runs: tuple[Run, Run]) -> None:
@@ -106,6 +111,7 @@ def _stages(state: CompareState, left: Trace, right: Trace, backend: str, mark: 
                 on_change=partial(hear, state, key),
                 link=LINK,
                 why=False,
+                teach=stage_teach("run"),
                 label=f"{place} stage: {name}. Press question mark for the keys.",
                 mark=mark,
                 last_tick=last,

@@ -12,6 +12,8 @@ from pages.components.header import BACKEND_WORDS
 from pages.components.plain import plain
 from pages.components.play_state import OWN
 from pages.components.runs import OWN_TITLE, scenario_names, shipped
+from pages.components.teach_bar import teach_messages, teach_pill
+from pages.components.teach_state import is_shown, teach
 
 FREE = "free"
 
@@ -21,11 +23,15 @@ def head(state: CompareState, on_change: Callable[[], None]) -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="head"):
         st.title("Compare", anchor=False, width="content")
         with st.container(horizontal=True, horizontal_alignment="right", gap="small", width="content", key="pills"):
-            _pair(state, on_change)
-            _scenario(state, on_change)
-            _tokens(state, on_change)
-            st.button("⇄ Swap sides", key="swap_sides", on_click=_swap, args=(state, on_change))
-    st.markdown(f":gray[{plain(_subtitle(state))}]")
+            if is_shown("choices"):
+                _pair(state, on_change)
+                _scenario(state, on_change)
+                _tokens(state, on_change)
+                st.button("⇄ Swap sides", key="swap_sides", on_click=_swap, args=(state, on_change))
+            teach_pill()
+    teach_messages()
+    if teach() is None:
+        st.markdown(f":gray[{plain(_subtitle(state))}]")
 
 
 def _subtitle(state: CompareState) -> str:

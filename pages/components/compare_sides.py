@@ -14,6 +14,7 @@ from pages.components.fields import FIELDS, PRESET_LABELS, show_value
 from pages.components.plain import plain
 from pages.components.play_state import PlayState
 from pages.components.runs import base_config
+from pages.components.teach_state import is_shown
 from scheduler_core.config import FIXED_FIELDS
 from scheduler_core.errors import ConfigError
 
@@ -50,6 +51,8 @@ def sides(state: CompareState, on_change: Callable[[], None]) -> None:
     for column, place, side in zip(columns, (LEFT, RIGHT), ordered(state), strict=True):
         with column, st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"**{place}** · {plain(side_name(state, side))}", width="stretch")
+            if not is_shown("settings"):
+                continue
             key = f"pop_settings_{place}"
             with st.popover("Settings", key=key, on_change="rerun"):
                 # Drawn only while open: what is mounted later than it is drawn shows its default.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pages.components.compare_pairs import DEFAULT_PAIR, PAIRS, Pair, Side
 from pages.components.fields import value_to_text
-from pages.components.link import FOREIGN, from_query, tick_from
+from pages.components.link import ELSEWHERE, from_query, tick_from
 from pages.components.own_requests import OwnRequest, pack, unpack
 from pages.components.plain import cut
 from pages.components.play_state import BACKENDS, OWN, PlayState
@@ -117,13 +117,13 @@ def from_address(query: Mapping[str, str], scenarios: Collection[str]) -> tuple[
     state = default_state()
     if "pair" in query:
         _take_pair(state, query["pair"], messages)
-    elif query.keys() - {"tick", "selected", "swap", *FOREIGN}:
+    elif query.keys() - {"tick", "selected", "swap", *ELSEWHERE}:
         _take_settings(state, query, scenarios, messages)
     state.swapped = _is_swapped(query, messages)
     state.tick, told = tick_from(query)
     messages += told
     state.selected = query.get("selected", "")
-    known = {"pair", "tick", "selected", "swap", "at", "add", "abort", *_COMMON, *FOREIGN}
+    known = {"pair", "tick", "selected", "swap", "at", "add", "abort", *_COMMON, *ELSEWHERE}
     known |= {side + name for side in ("a_", "b_") for name in ("preset", *_settable())}
     messages += [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
     return state, messages

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from pages.components.teach_state import enter_teach, teach
 from pages.components.terms import definitions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +40,15 @@ PAGES = (
     PageEntry("pages/glossary.py", "Glossary", "Tools"),
 )
 
+#: The pages that have a teacher view, in which there is no navigation.
+TEACHABLE = (
+    "pages/playground.py",
+    "pages/chunked_prefill.py",
+    "pages/prefix_caching.py",
+    "pages/preemption.py",
+    "pages/compare.py",
+)
+
 _FONT_FACE = """@font-face {{ font-family: "Inter Variable"; font-style: normal; font-weight: 100 900;
 font-display: swap; src: url(data:font/woff2;base64,{data}) format("woff2"); }}
 """
@@ -56,14 +66,17 @@ def frame(page: str) -> bool:
         layout="wide",
         initial_sidebar_state=SIDEBAR_PIXELS,
     )
-    _forget_what_stays()
-    st.html(f"<style>{_styles()}</style>")
-    with st.sidebar:
-        _brand(key="brand")
-        with st.container(key="nav"):
-            _navigation(entry)
     fresh = st.session_state.get("page") != page
     st.session_state["page"] = page
+    if fresh and page in TEACHABLE:
+        enter_teach()
+    _forget_what_stays()
+    st.html(f"<style>{_styles()}</style>")
+    if page not in TEACHABLE or teach() is None:
+        with st.sidebar:
+            _brand(key="brand")
+            with st.container(key="nav"):
+                _navigation(entry)
     with st.container(key="terms"):
         _terms(key="definitions", data={"terms": definitions()})
     return fresh

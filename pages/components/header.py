@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.live import how_to_get_the_model
 from pages.components.plain import plain
 from pages.components.play_state import BACKENDS, OWN, PlayState
 from pages.components.runs import OWN_TITLE, recording_path, scenario_names, shipped
+from pages.components.teach_bar import teach_messages, teach_pill
+from pages.components.teach_state import is_shown, teach
 
 BACKEND_WORDS: dict[str, str] = {
     "recorded": "Tokens of the real model, recorded. Every setting acts at once.",
@@ -27,18 +30,37 @@ def header(
     on_scenario: Callable[[], None],
     on_backend: Callable[[], None],
     on_requests: Callable[[], None],
-) -> None:
-    """Draw title and pills; `made_by` says what made the tokens on the stage."""
+) -> DeltaGenerator | None:
+    """Draw title and pills; `made_by` says what made the tokens on the stage.
+
+    Gives the place for the settings in the teacher view, where there is no sidebar; None where they stand in it.
+    """
+    place = None
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="head"):
-        st.title("Playground", anchor=False, width="content")
+        st.title(_title(state), anchor=False, width="content")
         with st.container(horizontal=True, horizontal_alignment="right", gap="small", width="content", key="pills"):
-            _scenario(state, on_scenario, on_requests)
-            _backend(state, made_by, on_backend)
-            st.button(f"Requests  **{num_requests}**", key="edit_requests", on_click=on_requests)
+            if is_shown("choices"):
+                _scenario(state, on_scenario, on_requests)
+                _backend(state, made_by, on_backend)
+                st.button(f"Requests  **{num_requests}**", key="edit_requests", on_click=on_requests)
+            if teach() is not None:
+                place = st.container(key="teach_settings", width="content")
+            teach_pill()
+    teach_messages()
+    return place
+
+
+def _title(state: PlayState) -> str:
+    """The page's name; in the teacher view, where there is no subtitle, what runs."""
+    if teach() is None:
+        return "Playground"
+    return OWN_TITLE if state.scenario == OWN else plain(shipped(state.scenario).title)
 
 
 def subtitle(state: PlayState) -> None:
-    """What the scenario is about, and what to look for."""
+    """What the scenario is about, and what to look for; not in the teacher view."""
+    if teach() is not None:
+        return
     if state.scenario == OWN:
         st.markdown(":gray[What you wrote, under the settings you choose.]")
         return

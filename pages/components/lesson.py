@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.frame import asset
 from pages.components.lesson_band import announce, band, closing, head, shown_run
@@ -17,11 +18,15 @@ from pages.components.plain import plain
 from pages.components.play_state import PlayState
 from pages.components.player import stage
 from pages.components.runs import DEFAULT_SCENARIO
+from pages.components.teach_bar import teach_dialogs, teach_messages, teach_pill
+from pages.components.teach_state import is_shown, stage_teach, teach, teach_query
 from scheduler_core.errors import TickscopeError
 from scheduler_core.lesson import Lesson, Step
 from scheduler_core.trace import Trace
 
 STAGE = "lesson_stage"
+#: The share of the width that the band and the stage have beside each other.
+TEACH_COLUMNS = (1, 2)
 
 _address = st.components.v2.component("tickscope_lesson_address", js=asset("address.js"))
 
@@ -38,16 +43,19 @@ def lesson(name: str, fresh: bool) -> None:
 def _draw(shown: Lesson, fresh: bool) -> None:
     state, message = enter(shown, fresh)
     traces = LessonRuns(shown)
-    head(shown, state)
+    _head(shown, state)
     if message:
         st.warning(plain(message))
+    band_place, stage_place = _places()
     if state.step > len(shown.steps):
-        words = closing(shown, state, traces)
+        with band_place:
+            words = closing(shown, state, traces)
         step, tick, run, end, is_open = shown.steps[-1], None, shown.steps[-1].run, None, False
     else:
         step = shown.steps[state.step - 1]
         asked = question_of(step, traces)
-        grade, words = band(shown, state, step, asked, traces)
+        with band_place:
+            grade, words = band(shown, state, step, asked, traces)
         run = shown_run(step, state)
         is_open = asked is not None and grade is None
         tick = grade.reveal_tick if grade else step.stop.find(traces[run])
@@ -57,9 +65,30 @@ def _draw(shown: Lesson, fresh: bool) -> None:
         tick -= is_open
     trace = traces[run] if end is None else until(traces[run], end)
     _seek(shown, state, run, trace, tick, step.request, fresh)
-    st.fragment(_stage)(shown, step, run, trace, room=len(traces[run].records), why=not is_open)
+    with stage_place:
+        st.fragment(_stage)(shown, step, run, trace, room=len(traces[run].records), why=not is_open)
     announce(words)
     _write_address(shown, state)
+    teach_dialogs({"step": str(state.step)} if state.step > 1 else {})
+
+
+def _head(shown: Lesson, state: LessonState) -> None:
+    """Title and progress, with the way into the teacher view."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="top", key="lesson_head"):
+        with st.container(key="lesson_title"):
+            head(shown, state)
+        with st.container(horizontal=True, horizontal_alignment="right", gap="small", width="content", key="pills"):
+            teach_pill()
+    teach_messages()
+
+
+def _places() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Where the band and the stage stand: under each other, in the teacher view side by side."""
+    if teach() is None:
+        return st.container(), st.container()
+    with st.container(key="teach_lesson"):
+        left, right = st.columns(TEACH_COLUMNS, gap="small")
+    return left, right
 
 
 def _seek(
@@ -89,7 +118,8 @@ def _stage(shown: Lesson, step: Step, run: str, trace: Trace, *, room: int, why:
         selected=request,
         panel=step.panel,
         room=room,
-        why=why,
+        why=why and is_shown("panels"),
+        teach=stage_teach("lesson"),
         status="recorded" if is_real else "synthetic",
         url=None,
     )
@@ -110,6 +140,6 @@ def _write_address(shown: Lesson, state: LessonState) -> None:
     """Show the step in the address bar, without an entry in the history."""
     # The number makes every run of the page a new message: a link to the page itself empties the address.
     st.session_state["runs"] = st.session_state.get("runs", 0) + 1
-    query = urlencode({"step": state.step}) if state.step > 1 else ""
+    query = urlencode(({"step": str(state.step)} if state.step > 1 else {}) | teach_query())
     data = {"query": query, "path": f"/{shown.name}", "run": st.session_state["runs"], "tick": 0, "command": 0}
     _address(key="lesson_address", data=data)

@@ -14,6 +14,8 @@ from pages.components.lesson_question import Score, grade_of, score_of
 from pages.components.lesson_runs import shipped_lesson
 from pages.components.lesson_state import LessonState, last_step
 from pages.components.plain import plain
+from pages.components.teach_board import lesson_result
+from pages.components.teach_state import teach
 from pages.components.terms import mark
 from scheduler_core.cost_model import MACHINES
 from scheduler_core.lesson import BASE, Lesson, Step, list_lessons
@@ -233,6 +235,8 @@ def closing(lesson: Lesson, state: LessonState, traces: Mapping[str, Trace]) -> 
             score = score_of(lesson, state, traces)
             if score.asked:
                 st.markdown(_closing_words(score))
+            if teach() is not None:
+                lesson_result(lesson.name)
             st.markdown("Answer each in your own words, then open it.")
             for check in lesson.checks:
                 with st.expander(told(check.question, traces, lesson.steps[-1].run, end)):

@@ -19,6 +19,8 @@ MAX_DIGITS = 100
 
 #: What the server of the app itself reads from an address.
 FOREIGN = ("embed", "embed_options")
+#: These say nothing of the state of a page: the server's own, and the teacher view's.
+ELSEWHERE = (*FOREIGN, "teach")
 
 
 def to_query(state: PlayState, default_scenario: str) -> dict[str, str]:
@@ -66,8 +68,8 @@ def from_query(
             state.requests = unpack(query["requests"])
         except RequestError as problem:
             messages.append(str(problem))
-    known = {"scenario", "backend", "preset", "panel", "block", "tick", "selected", "requests", *FIELD_NAMES, *FOREIGN}
-    known |= {f"curve_{name}" for name in CURVES}
+    known = {"scenario", "backend", "preset", "panel", "block", "tick", "selected", "requests", *FIELD_NAMES}
+    known |= {*ELSEWHERE} | {f"curve_{name}" for name in CURVES}
     messages += [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
     return state, messages
 

@@ -35,6 +35,7 @@ _SCRIPTS = (
     "blocks",
     "timeline",
     "narrator",
+    "teach",
     "help",
     "stage",
     "main",
@@ -73,7 +74,7 @@ def _script() -> str:
 
 _component = st.components.v2.component(
     "tickscope.stage",
-    css=(_FOLDER / "stage.css").read_text(encoding="utf-8"),
+    css="\n".join((_FOLDER / f"{name}.css").read_text(encoding="utf-8") for name in ("stage", "teach")),
     js=_script(),
 )
 
@@ -100,6 +101,7 @@ def stage(
     last_tick: int | None = None,
     panel: str = "",
     room: int | None = None,
+    teach: dict[str, Any] | None = None,
 ) -> StageState:
     """Draw the stage and say where it stands; call it inside a fragment, so that a step reruns the fragment only.
 
@@ -109,7 +111,8 @@ def stage(
     move together, up to the end of the longest of their runs, `last_tick`; `mark` is a tick to flag on the scrubber.
     `url` names the address parameter that holds the tick (None: leave the address alone);
     without `spoilers` nothing after the tick is shown; `why` offers the link to the reasons. `panel` is the one to
-    point at; a run that is cut short has `room` for so many ticks on its scales.
+    point at; a run that is cut short has `room` for so many ticks on its scales. `teach` is the teacher view: what is
+    hidden, and what a clicker does.
     """
     result = _component(
         key=key,
@@ -128,6 +131,7 @@ def stage(
                 "why": why,
                 "panel": panel,
                 "room": room,
+                "teach": teach,
             },
         },
         height="content" if height is None else height,

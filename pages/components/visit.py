@@ -11,6 +11,7 @@ from pages.components.frame import asset
 from pages.components.link import from_query, to_query
 from pages.components.play_state import PlayState
 from pages.components.runs import DEFAULT_SCENARIO, scenario_names
+from pages.components.teach_state import teach_query
 
 #: The key of the stage on the playground.
 STAGE = "stage"
@@ -74,7 +75,7 @@ def show_address(query: Mapping[str, str], path: str, tick: int, command_id: int
     # The number makes every run of the page a new message: a link to the page itself empties the address.
     st.session_state["runs"] = st.session_state.get("runs", 0) + 1
     data = {
-        "query": urlencode(query),
+        "query": urlencode(dict(query) | teach_query()),
         "path": path,
         "run": st.session_state["runs"],
         "tick": tick,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.compare_what_if import ask
-from pages.components.controls import controls
+from pages.components.controls import Dial, controls
 from pages.components.header import header, subtitle
-from pages.components.link import tick_from, to_address
+from pages.components.link import tick_from, to_address, to_query
 from pages.components.live import LOOK_EVERY, live_visit
 from pages.components.live_bar import live_bar
 from pages.components.panels import panels
@@ -21,6 +22,8 @@ from pages.components.runs import DEFAULT_SCENARIO, base_config
 from pages.components.settings import SettingsError, limits
 from pages.components.shown import Shown, difference, shown
 from pages.components.strip import strips
+from pages.components.teach_bar import teach_dialogs
+from pages.components.teach_state import is_shown, stage_teach
 from pages.components.visit import (
     STAGE,
     command,
@@ -31,6 +34,7 @@ from pages.components.visit import (
     wants_play,
     write_address,
 )
+from scheduler_core.config import EngineConfig
 
 PATH = "/playground"
 
@@ -49,7 +53,7 @@ def workbench(fresh: bool) -> None:
     if now.backend == "live" and live_visit().has_just_begun():
         state.tick, state.selected = 0, ""
         seek(state, play=True)
-    header(
+    place = header(
         state,
         now.made_by,
         len(now.trace.requests) if now.trace else 0,
@@ -59,18 +63,34 @@ def workbench(fresh: bool) -> None:
     )
     subtitle(state)
     _messages(now)
-    with st.sidebar:
-        st.divider()
-        dials = controls(state, base, lambda: None)
-        note = st.empty()
+    dials, note = _settings(state, base, place)
     if now.trace is not None:
         told = difference(now.trace)
-        if told:
+        if told and note is not None:
             note.info(plain(told))
         _stage_and_panels(state, now)
     requests_dialog(state, now.config or base, lambda: _other_run(state))
-    # Last, though nobody waits for it: what stands above comes first.
-    strips(state, now, dials)
+    teach_dialogs(to_query(state, DEFAULT_SCENARIO) | ({"tick": str(state.tick)} if state.tick else {}))
+    if dials is not None:
+        # Last, though nobody waits for it: what stands above comes first.
+        strips(state, now, dials)
+
+
+def _settings(
+    state: PlayState, base: EngineConfig, place: DeltaGenerator | None
+) -> tuple[tuple[Dial, Dial] | None, DeltaGenerator | None]:
+    """Draw the settings in the sidebar, with a place for a note; in the teacher view behind a pill, if at all."""
+    if place is None:
+        with st.sidebar:
+            st.divider()
+            return controls(state, base, lambda: None), st.empty()
+    if not is_shown("settings"):
+        return None, None
+    with place, st.popover("Settings", key="pop_settings", on_change="rerun"):
+        # Drawn only while open: what is mounted later than it is drawn shows its default.
+        if not st.session_state.get("pop_settings"):
+            return None, None
+        return controls(state, base, lambda: None), st.empty()
 
 
 def _other_run(state: PlayState) -> None:
@@ -146,6 +166,8 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
         computing=computing and now.backend == "live",
         status=now.backend,
         clock="measured" if trace.backend.kind == "model" else "virtual",
+        why=is_shown("panels"),
+        teach=stage_teach("run"),
     )
     state.tick, state.selected = view.tick, view.selected or ""
     if view.stop_clicked and run is not None:
@@ -155,14 +177,16 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
         state.panel, state.selected = "Why?", view.action_request or state.selected
     if view.block is not None:
         state.panel, state.block = "Blocks", view.block
-    ask(state, is_ready=bool(trace.records) and not computing)
-    panels(
-        state,
-        trace,
-        calm=not (view.playing or computing),
-        address=lambda: _full_address(state),
-        on_select=lambda: seek(state),
-    )
+    if is_shown("settings"):
+        ask(state, is_ready=bool(trace.records) and not computing)
+    if is_shown("panels"):
+        panels(
+            state,
+            trace,
+            calm=not (view.playing or computing),
+            address=lambda: _full_address(state),
+            on_select=lambda: seek(state),
+        )
     write_address(state, PATH)
 
 
