@@ -23,7 +23,7 @@ from scheduler_core.bench.cli import app as bench
 from scheduler_core.config import EngineConfig
 from scheduler_core.conformance import compare_file
 from scheduler_core.engine import Engine
-from scheduler_core.errors import ConfigError, TickscopeError
+from scheduler_core.errors import TickscopeError
 from scheduler_core.events import LawBroken
 from scheduler_core.faults import FAULT_FOLDER, FAULTS
 from scheduler_core.narration import narrate
@@ -133,15 +133,8 @@ def faults() -> None:
 def _configure(config: EngineConfig, preset: str | None, settings: list[str]) -> EngineConfig:
     if preset is not None:
         config = config.with_preset(preset)
-    changes = dict(_setting(text) for text in settings)
+    changes = dict(EngineConfig.parse_setting(text) for text in settings)
     return config.replace(**changes)
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"{text!r} is not a setting; write FIELD=VALUE, such as quantum=4")
-    return name, EngineConfig.parse_field(name, value)
 
 
 def _runner(kind: BackendKind) -> ModelRunner:

@@ -136,6 +136,14 @@ class EngineConfig:
         return preset.replace(**kept)
 
     @classmethod
+    def parse_setting(cls, text: str) -> tuple[str, Any]:
+        """Name and value of a setting written FIELD=VALUE, as on a command line."""
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{text!r} is not a setting; write FIELD=VALUE, such as quantum=4")
+        return name, cls.parse_field(name, value)
+
+    @classmethod
     def parse_field(cls, name: str, text: str) -> Any:
         """The value of field `name` written as `text`, as on a command line ("none", "true", "12", "swap")."""
         if name not in FIELD_NAMES:

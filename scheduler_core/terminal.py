@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from scheduler_core.errors import TickscopeError
 
@@ -29,3 +32,18 @@ def write_file(path: Path, data: bytes) -> None:
         path.write_bytes(data)
     except OSError as problem:
         raise TickscopeError(f"cannot write {path}: {problem.strerror or problem}") from None
+
+
+def tell(figures: Mapping[str, Any], json_: str | None, tables: Iterable[Table], lines: Iterable[str]) -> None:
+    """JSON alone for "-"; else tables and remarks for people, and JSON in the file if one is named."""
+    if json_ == "-":
+        print(json.dumps(figures))
+        return
+    if json_ is not None:
+        write_file(Path(json_), (json.dumps(figures, indent=1) + "\n").encode())
+    console = result_console()
+    for table in tables:
+        console.print(table)
+        console.print()
+    for line in lines:
+        console.print(line, style="dim", markup=False, highlight=False)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from scheduler_core import terminal
+from scheduler_core.bench.load.cli import load
 from scheduler_core.errors import BenchError
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed, beside others where their environment is built.")
+app.command()(load)
 
 PeersOption = Annotated[
     Path | None,
@@ -44,7 +43,7 @@ def scheduler(
     with remarks.status("measuring"):
         times = run_module(python, "scheduler_core.bench.scheduler.race", [ticks, *(["vllm"] if python else [])])
     figures = report.summarise(times, machine, ticks)
-    _tell(figures, json_, [report.table(figures)], report.remarks(figures, machine))
+    terminal.tell(figures, json_, [report.table(figures)], report.remarks(figures, machine))
 
 
 @app.command()
@@ -71,7 +70,7 @@ def engine(
     with remarks.status("starting") as status:
         raw = race.race(chosen, rounds, threads or machine.cores, python, status.update)
     document = report.document(raw, machine)
-    _tell(document, json_, report.tables(document), (*report.remarks(document), machine.text))
+    terminal.tell(document, json_, report.tables(document), (*report.remarks(document), machine.text))
 
 
 @app.command()
@@ -91,7 +90,7 @@ def swap(
         runner = load_runner()
         results = measure(runner, lengths(longest), rounds, status.update)
     document = report.document(results, runner.backend, machine, versions())
-    _tell(document, json_, report.tables(document), report.remarks(document, machine))
+    terminal.tell(document, json_, report.tables(document), report.remarks(document, machine))
 
 
 @app.command()
@@ -113,7 +112,7 @@ def calibrate(
         report.check_model(runner)
         measured = measure(runner, grid(largest), rounds, status.update)
     document = report.document(measured, machine, versions())
-    _tell(document, json_, report.tables(document), report.remarks(document, machine))
+    terminal.tell(document, json_, report.tables(document), report.remarks(document, machine))
 
 
 @app.command()
@@ -148,19 +147,4 @@ def cache(
             )
             results.append(replay(prompts, blocks, len(prompts) // 2 if half == "last" else 0))
     figures = report.document(results, source.report, len(prompts), size, policy, half)
-    _tell(figures, json_, [report.table(figures)], report.remarks(figures, source.report))
-
-
-def _tell(figures: Mapping[str, Any], json_: str | None, tables: Iterable[Table], lines: Iterable[str]) -> None:
-    """JSON alone for "-"; else tables and remarks for people, and JSON in the file if one is named."""
-    if json_ == "-":
-        print(json.dumps(figures))
-        return
-    if json_ is not None:
-        terminal.write_file(Path(json_), (json.dumps(figures, indent=1) + "\n").encode())
-    console = terminal.result_console()
-    for table in tables:
-        console.print(table)
-        console.print()
-    for line in lines:
-        console.print(line, style="dim", markup=False, highlight=False)
+    terminal.tell(figures, json_, [report.table(figures)], report.remarks(figures, source.report))

@@ -1,0 +1,1 @@
+"""`bench load`: a load, generated or from a file, on a simulated machine."""
