@@ -14,6 +14,9 @@ from scheduler_core.sources.record import SourceRequest
 from scheduler_core.sources.shape import ShapedWorkload, seeded_key
 from scheduler_core.workload import Encoder
 
+#: So many are made in about a minute.
+MAX_TOTAL_TOKENS = 500_000_000
+
 
 def to_specs(workload: ShapedWorkload, encoder: Encoder) -> tuple[RequestSpec, ...]:
     """The requests for the engine; `encoder` turns texts into tokens. Raises `WorkloadError`.
@@ -34,16 +37,22 @@ class _Conversion:
         self._shape = workload.report.shape
         self._spoken: dict[str, Prompt] = {}
         self._turns: dict[str, int] = {}
+        self._num_tokens = 0
 
     def specs(self) -> Iterator[RequestSpec]:
         for request in self._workload.requests:
             try:
-                yield self._spec(request)
+                yield self._spec(request, self._prompt(request))
             except RequestError as problem:
                 raise WorkloadError(f"line {request.line}: {problem}") from None
 
-    def _spec(self, request: SourceRequest) -> RequestSpec:
-        prompt = self._prompt(request)
+    def _spec(self, request: SourceRequest, prompt: Prompt) -> RequestSpec:
+        self._num_tokens += len(prompt)
+        if self._num_tokens > MAX_TOTAL_TOKENS:
+            raise RequestError(
+                f"up to here the prompts have {self._num_tokens:,} tokens; at most {MAX_TOTAL_TOKENS:,} are taken: "
+                "keep only the first requests or a sample, or divide the lengths by a scale"
+            )
         return RequestSpec(
             request.id,
             # The engine only counts and reads a prompt; a tuple would hold each token of every request at once.
