@@ -11,7 +11,7 @@ from pages.components.compare_state import COMPUTED, CompareState
 from pages.components.header import BACKEND_WORDS
 from pages.components.plain import plain
 from pages.components.play_state import OWN
-from pages.components.runs import OWN_TITLE, scenario_names, shipped
+from pages.components.runs import OWN_TITLE, known_scenarios, scenario_named
 from pages.components.teach_bar import teach_messages, teach_pill
 from pages.components.teach_state import is_shown, teach
 
@@ -77,7 +77,7 @@ def _scenario(state: CompareState, on_change: Callable[[], None]) -> None:
         state.take_scenario(st.session_state["set_compare_scenario"])
         on_change()
 
-    names = [*scenario_names(), *([OWN] if state.first.requests else [])]
+    names = [*known_scenarios(), *([OWN] if state.first.requests else [])]
     shown = "your own" if state.first.scenario == OWN else plain(state.first.scenario)
     with st.popover(f"Scenario  **{shown}**", key="pop_compare_scenario", on_change="rerun"):
         if st.session_state.get("pop_compare_scenario"):
@@ -85,8 +85,8 @@ def _scenario(state: CompareState, on_change: Callable[[], None]) -> None:
             st.radio(
                 "Scenario",
                 names,
-                format_func=lambda name: OWN_TITLE if name == OWN else plain(shipped(name).title),
-                captions=["" if name == OWN else plain(shipped(name).description) for name in names],
+                format_func=lambda name: OWN_TITLE if name == OWN else plain(scenario_named(name).title),
+                captions=["" if name == OWN else plain(scenario_named(name).description) for name in names],
                 key="set_compare_scenario",
                 on_change=choose,
                 label_visibility="collapsed",

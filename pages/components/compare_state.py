@@ -117,6 +117,7 @@ def from_address(query: Mapping[str, str], scenarios: Collection[str]) -> tuple[
     state = default_state()
     if "pair" in query:
         _take_pair(state, query["pair"], messages)
+        messages += _beside_a_pair(query)
     elif query.keys() - {"tick", "selected", "swap", *ELSEWHERE}:
         _take_settings(state, query, scenarios, messages)
     state.swapped = _is_swapped(query, messages)
@@ -134,6 +135,18 @@ def _is_swapped(query: Mapping[str, str], messages: list[str]) -> bool:
     if asked not in ("on", "off"):
         messages.append(f"The link asks for swap {cut(asked)}; it can be on or off. The sides are not swapped.")
     return asked == "on"
+
+
+def _beside_a_pair(query: Mapping[str, str]) -> list[str]:
+    """What a link says beside a pair, which settles it already."""
+    settled = {
+        *_COMMON,
+        "at",
+        "add",
+        "abort",
+        *(side + name for side in ("a_", "b_") for name in ("preset", *_settable())),
+    }
+    return [f"The link names a pair, so its part {cut(name)} is left out." for name in query if name in settled]
 
 
 def _take_pair(state: CompareState, asked: str, messages: list[str]) -> None:
@@ -158,6 +171,9 @@ def _take_settings(
         messages.append("A comparison is computed at once, so it plays recorded tokens, not live ones.")
     if "at" in query:
         state.what_if = _what_if(query, messages)
+    else:
+        stray = [name for name in ("add", "abort") if name in query]
+        messages += [f"The link has the part {cut(name)}, but no fork it belongs to; it is left out." for name in stray]
 
 
 def _settings_of(prefix: str, query: Mapping[str, str]) -> dict[str, str]:
@@ -178,9 +194,12 @@ def _what_if(query: Mapping[str, str], messages: list[str]) -> WhatIf:
     what_if = WhatIf(at, abort=tuple(filter(None, query.get("abort", "").split(","))))
     if "add" in query:
         try:
-            what_if.add = unpack(query["add"])[:MAX_ADDED]
+            what_if.add = unpack(query["add"])
         except RequestError as problem:
             messages.append(str(problem))
+    if len(what_if.add) > MAX_ADDED:
+        messages.append(f"The link adds {len(what_if.add)} requests at the fork; the first {MAX_ADDED} are taken.")
+        what_if.add = what_if.add[:MAX_ADDED]
     return what_if
 
 

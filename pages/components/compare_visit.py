@@ -8,7 +8,7 @@ import streamlit as st
 
 from pages.components.compare_state import CompareState, default_state, from_address, to_query
 from pages.components.play_state import PlayState
-from pages.components.runs import scenario_names
+from pages.components.runs import known_scenarios
 from pages.components.visit import show_address
 
 PATH = "/compare"
@@ -20,7 +20,7 @@ def enter(fresh: bool) -> CompareState:
     """The state of this visit. On entry (`fresh`) an address that says something wins over what was compared before."""
     query = st.query_params.to_dict() if fresh else {}
     if query:
-        st.session_state["compare"], st.session_state["compare_messages"] = from_address(query, scenario_names())
+        st.session_state["compare"], st.session_state["compare_messages"] = from_address(query, known_scenarios())
     state = st.session_state.setdefault("compare", default_state())
     assert isinstance(state, CompareState)
     if fresh:

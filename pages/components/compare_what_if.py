@@ -13,7 +13,7 @@ from pages.components.compare_state import COMPUTED, MAX_ADDED, CompareState, Wh
 from pages.components.own_requests import OwnRequest, free_id, request_problems
 from pages.components.plain import plain, visible
 from pages.components.play_state import OWN, PlayState
-from pages.components.runs import own_scenario, shipped
+from pages.components.runs import own_scenario, scenario_named
 from pages.components.settings import limits
 from scheduler_core.backends.patched_replay import made_up
 from scheduler_core.trace import Trace
@@ -92,7 +92,8 @@ def _abort(fork: WhatIf, trace: Trace, on_change: Callable[[], None]) -> None:
 
 def _add(state: CompareState, fork: WhatIf, trace: Trace, on_change: Callable[[], None]) -> None:
     """A request that asks what another asks gets its recorded answer; other words get made-up ones."""
-    scenario = own_scenario(state.first.requests) if state.first.scenario == OWN else shipped(state.first.scenario)
+    name = state.first.scenario
+    scenario = own_scenario(state.first.requests) if name == OWN else scenario_named(name)
     with st.popover("Add a request", key="pop_add", disabled=len(fork.add) >= MAX_ADDED):
         like = st.selectbox(
             "It asks",

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from pages.components.drop import drop_area
 from pages.components.live import how_to_get_the_model
 from pages.components.plain import plain
-from pages.components.play_state import BACKENDS, OWN, PlayState
-from pages.components.runs import OWN_TITLE, recording_path, scenario_names, shipped
+from pages.components.play_state import BACKENDS, IMPORTED, OWN, PlayState
+from pages.components.runs import OWN_TITLE, known_scenarios, recording_path, scenario_named
 from pages.components.teach_bar import teach_messages, teach_pill
 from pages.components.teach_state import is_shown, teach
 
@@ -19,6 +20,7 @@ BACKEND_WORDS: dict[str, str] = {
     "synthetic": "Made-up tokens. No model is needed, and every setting acts at once.",
     "live": "The real model computes now, on this server.",
 }
+_FROM_FILE = "The tokens in the file. Every setting acts at once, as far as they reach."
 _DOTS = {"recorded": ":green[●]", "synthetic": ":gray[●]", "live": ":blue[●]"}
 
 
@@ -54,7 +56,11 @@ def _title(state: PlayState) -> str:
     """The page's name; in the teacher view, where there is no subtitle, what runs."""
     if teach() is None:
         return "Playground"
-    return OWN_TITLE if state.scenario == OWN else plain(shipped(state.scenario).title)
+    return _scenario_title(state.scenario)
+
+
+def _scenario_title(name: str) -> str:
+    return OWN_TITLE if name == OWN else plain(scenario_named(name).title)
 
 
 def subtitle(state: PlayState) -> None:
@@ -64,13 +70,13 @@ def subtitle(state: PlayState) -> None:
     if state.scenario == OWN:
         st.markdown(":gray[What you wrote, under the settings you choose.]")
         return
-    scenario = shipped(state.scenario)
+    scenario = scenario_named(state.scenario)
     hints = "\n".join(f"- {plain(hint)}" for hint in scenario.look_for)
     st.markdown(f":gray[{plain(scenario.description)}]", help=f"**Look for**\n\n{hints}" if hints else None)
 
 
 def _scenario(state: PlayState, on_change: Callable[[], None], on_requests: Callable[[], None]) -> None:
-    names = (*scenario_names(), OWN)
+    names = (*known_scenarios(), OWN)
 
     def choose() -> None:
         st.session_state["pop_scenario"] = False
@@ -88,12 +94,13 @@ def _scenario(state: PlayState, on_change: Callable[[], None], on_requests: Call
         st.radio(
             "Scenario",
             names,
-            format_func=lambda name: OWN_TITLE if name == OWN else plain(shipped(name).title),
-            captions=["" if name == OWN else plain(shipped(name).description) for name in names],
+            format_func=_scenario_title,
+            captions=["" if name == OWN else plain(scenario_named(name).description) for name in names],
             key="set_scenario",
             on_change=choose,
             label_visibility="collapsed",
         )
+        drop_area(state, "scenario")
 
 
 def _backend(state: PlayState, made_by: str, on_change: Callable[[], None]) -> None:
@@ -104,16 +111,19 @@ def _backend(state: PlayState, made_by: str, on_change: Callable[[], None]) -> N
 
     if st.session_state.get("set_backend") != state.backend:
         st.session_state["set_backend"] = state.backend
+    choices = BACKENDS[:1] if state.scenario == IMPORTED else BACKENDS
     with st.popover(f"{_DOTS[state.backend]} {plain(made_by)}", key="pop_backend", on_change="rerun"):
         st.radio(
             "Tokens come from",
-            BACKENDS,
+            choices,
             format_func=str.capitalize,
-            captions=[BACKEND_WORDS[backend] for backend in BACKENDS],
+            captions=[BACKEND_WORDS[backend] if len(choices) > 1 else _FROM_FILE for backend in choices],
             key="set_backend",
             on_change=choose,
             label_visibility="collapsed",
         )
+        if state.scenario == IMPORTED:
+            return
         ready = how_to_get_the_model()
         st.caption(plain(ready.text))
         if ready.remedy:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from pages.components.fields import value_from_text, value_to_text
 from pages.components.own_requests import pack, unpack
 from pages.components.plain import cut
-from pages.components.play_state import BACKENDS, CURVES, OWN, PANELS, PlayState
+from pages.components.play_state import BACKENDS, CURVES, IMPORTED, OWN, PANELS, PlayState
 from scheduler_core.config import FIELD_NAMES, PRESETS
 from scheduler_core.errors import ConfigError, RequestError
 from scheduler_core.sensitivity import FIGURES
@@ -51,7 +51,7 @@ def from_query(
     """The state that an address asks for, with a message for every part that could not be taken as it stands."""
     messages: list[str] = []
     state = PlayState(default_scenario)
-    state.scenario = _choice(query, "scenario", (*scenarios, OWN), default_scenario, messages)
+    state.scenario = _scenario(query, scenarios, default_scenario, messages)
     state.backend = _choice(query, "backend", BACKENDS, BACKENDS[0], messages)
     state.preset = _choice(query, "preset", ("", *PRESETS), "", messages)
     state.panel = _choice(query, "panel", PANELS, PANELS[0], messages)
@@ -72,6 +72,16 @@ def from_query(
     known |= {*ELSEWHERE} | {f"curve_{name}" for name in CURVES}
     messages += [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
     return state, messages
+
+
+def _scenario(query: Mapping[str, str], scenarios: Collection[str], default: str, messages: list[str]) -> str:
+    if query.get("scenario") == IMPORTED and IMPORTED not in scenarios:
+        messages.append(
+            "The link is to a run that was opened from a file, and a file does not travel in a link. Ask for the file, "
+            "and drop it on this page. Shown is the usual run."
+        )
+        return default
+    return _choice(query, "scenario", (*scenarios, OWN), default, messages)
 
 
 def _choice(query: Mapping[str, str], name: str, choices: Collection[str], default: str, messages: list[str]) -> str:

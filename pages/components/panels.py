@@ -50,7 +50,7 @@ def panels(
             case "Events":
                 _events(trace, state)
             case _:
-                export(trace, address())
+                export(trace, state, address(), calm=calm)
 
 
 def request_picker(state: PlayState, trace: Trace, on_select: Callable[[], None]) -> str:

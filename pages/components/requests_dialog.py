@@ -10,7 +10,7 @@ import streamlit as st
 from pages.components.own_requests import OwnRequest, free_id, from_pasted, length_problem, problems
 from pages.components.plain import plain
 from pages.components.play_state import OWN, PlayState
-from pages.components.runs import shipped
+from pages.components.runs import scenario_named
 from pages.components.settings import limits
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.config import EngineConfig
@@ -48,7 +48,7 @@ def requests_of(scenario: str) -> tuple[OwnRequest, ...]:
         OwnRequest(
             draft.id, draft.prompt, draft.max_tokens, draft.priority, int(draft.arrival_time), draft.system or ""
         )
-        for draft in shipped(scenario).requests
+        for draft in scenario_named(scenario).requests
     )
 
 

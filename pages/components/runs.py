@@ -9,8 +9,11 @@ from pathlib import Path
 import streamlit as st
 
 from pages.components.frame import ASSETS
+from pages.components.imported import drafts_of
+from pages.components.imported_visit import imported_run
 from pages.components.own_requests import OwnRequest, length_problem, problems
-from pages.components.play_state import OWN, PlayState
+from pages.components.plain import cut
+from pages.components.play_state import IMPORTED, OWN, PlayState
 from pages.components.settings import limits
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.backends.synthetic import SyntheticRunner
@@ -29,24 +32,28 @@ OWN_TITLE = "Your own requests"
 
 #: So many runs are kept for all visitors together.
 MAX_KEPT_RUNS = 200
+#: So many runs of a file, for the visitor who opened it.
+MAX_KEPT_IMPORTS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A scenario or the visitor's own requests, and its recording if there is one.
 
-    `recording` was made by the real model, for the shipped scenarios or in a live run of this visitor.
+    `recording` was made by the real model, for the shipped scenarios or in a live run of this visitor, or comes from a
+    file with that `digest`.
     """
 
     scenario: Scenario
     recording: Trace | None
+    digest: str = ""
 
     @property
     def key(self) -> str:
         """The same for the same requests, recording included."""
         drafts = json.dumps([asdict(draft) for draft in self.scenario.requests], sort_keys=True)
         made = self.recording.backend.weights_digest if self.recording else ""
-        return f"{self.scenario.name}:{drafts}:{made}"
+        return f"{self.scenario.name}:{drafts}:{made}:{self.digest}"
 
 
 class NothingToRun(TickscopeError):
@@ -84,6 +91,8 @@ def workload(state: PlayState, live: dict[str, Trace]) -> tuple[Workload, str]:
 
     Raises `NothingToRun` or `WorkloadError`.
     """
+    if state.scenario == IMPORTED:
+        return imported_workload(), ""
     if state.scenario == OWN:
         mine = Workload(own_scenario(state.requests), None)
         return Workload(mine.scenario, live.get(mine.key)), ""
@@ -91,6 +100,28 @@ def workload(state: PlayState, live: dict[str, Trace]) -> tuple[Workload, str]:
         return Workload(shipped(state.scenario), recording(state.scenario)), ""
     except TraceError as problem:
         return Workload(shipped(state.scenario), None), f"The recorded run cannot be read: {problem}."
+
+
+def imported_workload() -> Workload:
+    """The run that this visitor opened from a file, with its requests; raises `NothingToRun`."""
+    run = imported_run()
+    if run is None:
+        raise NothingToRun(["The run from a file is not here any more; open the file again."])
+    title = run.trace.title or run.trace.scenario or run.name
+    scenario = Scenario(
+        IMPORTED, title, run.trace.config, drafts_of(run.trace), f"A run from the file {cut(run.name)}."
+    )
+    return Workload(scenario, run.trace, run.digest)
+
+
+def scenario_named(name: str) -> Scenario:
+    """A shipped scenario, or the run from a file in its words; raises `NothingToRun`."""
+    return imported_workload().scenario if name == IMPORTED else shipped(name)
+
+
+def known_scenarios() -> list[str]:
+    """The names that a link may ask for in this session, but for the visitor's own requests."""
+    return [*scenario_names(), *([IMPORTED] if imported_run() else [])]
 
 
 def own_scenario(requests: tuple[OwnRequest, ...]) -> Scenario:
@@ -110,6 +141,9 @@ def _lines(text: str) -> str:
 
 def base_config(state: PlayState) -> EngineConfig:
     """What the settings differ from: the scenario's own."""
+    if state.scenario == IMPORTED:
+        run = imported_run()
+        return EngineConfig() if run is None else run.trace.config
     return EngineConfig() if state.scenario == OWN else shipped(state.scenario).config
 
 
@@ -131,6 +165,8 @@ def compute(chosen: Workload, config: EngineConfig, backend: str) -> Trace:
     if recorded and chosen.recording is not None and config == chosen.recording.config:
         return chosen.recording
     fields = json.dumps(asdict(config), sort_keys=True)
+    if chosen.digest:
+        return _computed_here(chosen.key, fields, recorded, limits().max_ticks, chosen, config)
     return _computed(chosen.key, fields, recorded, limits().max_ticks, chosen, config)
 
 
@@ -138,6 +174,14 @@ def compute(chosen: Workload, config: EngineConfig, backend: str) -> Trace:
 @st.cache_resource(show_spinner=False, max_entries=MAX_KEPT_RUNS)
 def _computed(key: str, fields: str, recorded: bool, max_ticks: int, _chosen: Workload, _config: EngineConfig) -> Trace:
     """One run for each workload, configuration and backend; the underscored hold what the others name."""
+    return ready(_chosen, _config, recorded).run(max_ticks)
+
+
+@st.cache_resource(show_spinner=False, max_entries=MAX_KEPT_IMPORTS, scope="session")
+def _computed_here(
+    key: str, fields: str, recorded: bool, max_ticks: int, _chosen: Workload, _config: EngineConfig
+) -> Trace:
+    """The same for what came from a file: it is no one else's, and goes when its visitor does."""
     return ready(_chosen, _config, recorded).run(max_ticks)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from pages.components.live import LiveVisit, keep_finished, live_visit
+from pages.components.picture.stage_picture import made_by
 from pages.components.play_state import PlayState
 from pages.components.runs import NothingToRun, Workload, base_config, compute, is_complete, workload
 from pages.components.settings import limits
@@ -32,6 +33,8 @@ class Shown:
         """What made the tokens: "SmolLM2-135M · recorded"."""
         if self.trace is None:
             return "nothing yet"
+        if self.chosen is not None and self.chosen.digest:
+            return f"{made_by(self.trace.backend)} · imported"
         if self.backend == "synthetic":
             return "made-up tokens · synthetic"
         return f"{short_model(self.trace.backend.model)} · {self.backend}"

@@ -9,8 +9,8 @@ import streamlit as st
 
 from pages.components.frame import asset
 from pages.components.link import from_query, to_query
-from pages.components.play_state import PlayState
-from pages.components.runs import DEFAULT_SCENARIO, scenario_names
+from pages.components.play_state import BACKENDS, IMPORTED, PlayState
+from pages.components.runs import DEFAULT_SCENARIO, known_scenarios
 from pages.components.teach_state import teach_query
 
 #: The key of the stage on the playground.
@@ -23,9 +23,12 @@ def enter(fresh: bool) -> PlayState:
     """The state of this visit. On entry (`fresh`) an address that says something wins over what was chosen before."""
     query = st.query_params.to_dict() if fresh else {}
     if "play" not in st.session_state or query:
-        state, messages = from_query(query, scenario_names(), DEFAULT_SCENARIO)
+        state, messages = from_query(query, known_scenarios(), DEFAULT_SCENARIO)
         if not state.requests and "play" in st.session_state:
             state.requests = st.session_state["play"].requests
+        if state.scenario == IMPORTED:
+            # The tokens are those of the file; no others are known for its requests.
+            state.backend = BACKENDS[0]
         st.session_state["play"] = state
         st.session_state["link_messages"] = messages
         st.session_state["by_link"] = True

@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.compare_what_if import ask
 from pages.components.controls import Dial, controls
+from pages.components.drop import drop_anywhere
 from pages.components.header import header, subtitle
 from pages.components.link import tick_from, to_address, to_query
 from pages.components.live import LOOK_EVERY, live_visit
@@ -70,6 +71,8 @@ def workbench(fresh: bool) -> None:
             note.info(plain(told))
         _stage_and_panels(state, now)
     requests_dialog(state, now.config or base, lambda: _other_run(state))
+    if is_shown("choices"):
+        drop_anywhere(state)
     teach_dialogs(to_query(state, DEFAULT_SCENARIO) | ({"tick": str(state.tick)} if state.tick else {}))
     if dials is not None:
         # Last, though nobody waits for it: what stands above comes first.
