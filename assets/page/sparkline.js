@@ -92,12 +92,20 @@ class Strip {
     values.forEach((value, i) => {
       const alone = value !== null && (i === 0 || values[i - 1] === null) && (values[i + 1] ?? null) === null;
       if (alone) this.svg.append(line(i, i, value, "dot"));
-      if (holes[i]) this.svg.append(element("line", { class: "hole", x1: x(i), x2: x(i), y1: HEIGHT - 7, y2: HEIGHT }));
+      if (holes[i]) this.svg.append(this.hole(i, x(i)));
     });
     for (const [first, last] of same) {
       if (values[first] !== null) this.svg.append(line(first, last, values[first], "flat"));
     }
     if (values[at] !== null) this.svg.append(line(at, at, values[at], "here"));
+  }
+
+  hole(i, x) {
+    const mark = element("line", { class: "hole", x1: x, x2: x, y1: HEIGHT - 7, y2: HEIGHT });
+    const title = element("title", {});
+    title.textContent = `${this.data.positions[i]}: ${this.data.holes[i]}`;
+    mark.append(title);
+    return mark;
   }
 
   offer() {

@@ -66,7 +66,9 @@ def curve(
         same=same if len(same) > 1 or _is_wide(same) else [],
         line=line,
         why=_why(runs, at, reasons),
-        label=_label(figure, label, position_label(field, positions[at]), values, texts[at], line),
+        label=_label(
+            figure, label, position_label(field, positions[at]), values, texts[at], _missing(positions, holes), line
+        ),
         rows=_rows(field, positions, at, found, runs, texts, holes),
     )
 
@@ -128,12 +130,19 @@ def _why(runs: Sequence[str | None], at: int, reasons: Mapping[Span, str]) -> st
     return f"{reason[:1].upper()}{reason[1:]}." if reason else ""
 
 
+def _missing(positions: Sequence[Position], holes: Sequence[str]) -> str:
+    """Where there is no value: "1 to 4 and off"; "" if there is one everywhere."""
+    found = [stretch for stretch in stretches([hole or None for hole in holes]) if holes[stretch[0]]]
+    return _joined([span(positions, stretch) for stretch in found]) if found else ""
+
+
 def _label(
-    figure: Figure, label: str, here: str, values: Sequence[float | None], text: str, line: str
-) -> str:  # fmt: skip
+    figure: Figure, label: str, here: str, values: Sequence[float | None], text: str, missing: str, line: str
+) -> str:
     known = [value for value in values if value is not None]
-    reach = f"from {amount(figure, min(known))} to {amount(figure, max(known))}; " if known else ""
-    return f"{figure.words} at each position of {label}: {reach}here, at {here}, {text}. {line}."
+    parts = [f"from {amount(figure, min(known))} to {amount(figure, max(known))}"] if known else []
+    parts += [f"no value at {missing}"] if missing else []
+    return f"{figure.words} at each position of {label}: {'; '.join([*parts, f'here, at {here}, {text}'])}. {line}."
 
 
 def _rows(
@@ -146,7 +155,9 @@ def _rows(
     holes: Sequence[str],
 ) -> list[Row]:
     rows = []
-    for first, last in stretches(runs):
+    # Neighbours that cannot be told for one and the same reason share a line too.
+    kinds = [f"no value: {hole}" if run is None and hole else run for run, hole in zip(runs, holes, strict=True)]
+    for first, last in stretches(kinds):
         if found[first] is None:
             continue
         ends = [position_label(field, positions[i]) for i in (first, last)]

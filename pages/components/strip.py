@@ -79,7 +79,7 @@ def _strip(state: PlayState, dial: Dial, source: Source, config: EngineConfig) -
         field=label,
         figure=name,
         offered=[n for n, figure in FIGURES.items() if n == name or figure.least <= source.requests],
-        notes=_notes(source, config, sweep, len(dial.positions)),
+        notes=_notes(source, config, sweep, len(dial.positions), FIGURES[name].is_time),
         note=source.note,
         look=0 if is_done else looks,
         key=f"curve_{dial.field}",
@@ -159,11 +159,7 @@ def _digest_of(value: object) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
-def _notes(source: Source, config: EngineConfig, sweep: Sweep, positions: int) -> list[str]:
+def _notes(source: Source, config: EngineConfig, sweep: Sweep, positions: int, is_time: bool) -> list[str]:
     clock = "Seconds are virtual, one a tick." if config.cost == "unit" else f"Seconds are virtual, on {config.cost}."
-    tried = (
-        f"The run is large: {sweep.num_asked} of {positions} positions are tried."
-        if sweep.num_asked < positions
-        else ""
-    )
-    return [note for note in (source.tokens, clock, tried) if note]
+    tried = f"The run is large: {sweep.num_asked} of {positions} positions are tried."
+    return [source.tokens, *([clock] if is_time else []), *([tried] if sweep.num_asked < positions else [])]

@@ -27,6 +27,8 @@ LEAST_TRIED = 5
 #: Makes the engine of a position, with its requests sent; raises `TickscopeError` where it cannot run.
 Make = Callable[[int], Engine]
 
+#: So many sweeps of which some positions were not tried are kept: each holds its requests and their tokens.
+_MAX_PARTIAL = 8
 _TICKS_A_TURN = 20
 _OVER = object()
 _log = logging.getLogger(__name__)
@@ -69,6 +71,11 @@ class Sweep:
         return bool(self.problem) or len(self.results) >= len(self._asked)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether every position was tried."""
+        return len(self.results) == self.positions
+
+    @property
     def num_asked(self) -> int:
         """How many positions are tried in all."""
         return len(self._asked)
@@ -93,7 +100,7 @@ class Sweep:
         """Keep figures only: runs and recordings are large."""
         if not self._todo:
             self._stretch = None
-        if len(self.results) == self.positions:
+        if self.is_whole:
             self._make = None
 
     def _try(self, position: int) -> Iterator[None]:
@@ -207,7 +214,8 @@ class SweepWorker:
             del self._wishes[slot]
         wanted = {wish.key for wish in self._wishes.values()}
         spare = [key for key in self._sweeps if key not in wanted]
-        too_many = len(self._sweeps) - self._max_kept
-        for place, key in enumerate(spare):
-            if place < too_many or not self._sweeps[key].is_done:
-                del self._sweeps[key]
+        partial = [key for key in spare if not self._sweeps[key].is_whole]
+        unfinished = [key for key in spare if not self._sweeps[key].is_done]
+        too_many = max(0, len(self._sweeps) - self._max_kept)
+        for key in {*unfinished, *spare[:too_many], *partial[:-_MAX_PARTIAL]}:
+            del self._sweeps[key]

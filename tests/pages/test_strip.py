@@ -122,7 +122,8 @@ def test_a_position_past_the_limit_of_ticks_is_a_gap_with_its_message(monkeypatc
     assert data["holes"][0] == "cut at 80 ticks, the limit of this site"
     assert data["values"][0] is None
     assert data["values"][-1] is not None
-    assert data["rows"][0] == {"position": "1 token", "value": data["holes"][0], "mark": ""}
+    assert data["rows"][0]["value"] == data["holes"][0]
+    assert data["rows"][0]["position"].startswith("1")
 
 
 def test_a_large_run_has_a_strip_of_some_positions(monkeypatch: pytest.MonkeyPatch):
@@ -208,6 +209,13 @@ def test_a_hole_under_the_slider_is_told():
     assert told.line == "1: too small"
     assert told.same == []
     assert told.rows[0] == Row("1 tick", "too small", "here")
+
+
+def test_neighbours_without_a_value_share_a_line_and_are_told():
+    told = drawn({0: Hole("cut"), 1: Hole("cut"), 2: reading(2, "a"), 3: reading(2, "b")}, at=3)
+    assert told.rows[0] == Row("1 to 2 ticks", "cut")
+    assert told.holes == ["cut", "cut", "", ""]
+    assert "no value at 1 to 2; here, at off, 2 s" in told.label
 
 
 def test_the_words_for_a_screen_reader_tell_reach_place_and_value():

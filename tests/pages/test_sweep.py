@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pages.components.sweep import LEAST_TRIED, MAX_WORK, Hole, Make, Sweep, SweepWorker, spread
+from pages.components.sweep import _MAX_PARTIAL, LEAST_TRIED, MAX_WORK, Hole, Make, Sweep, SweepWorker, spread
 from scheduler_core.engine import Engine
 from scheduler_core.errors import ConfigError
 from scheduler_core.sensitivity import read
@@ -171,6 +171,14 @@ def test_only_so_many_are_kept():
         worker.sweep("visitor", number, begin, 0)
         assert worker.wait(20)
     assert worker.num_kept == 3
+
+
+def test_fewer_are_kept_of_those_that_were_tried_in_part():
+    worker = SweepWorker()
+    for number in range(20):
+        worker.sweep("visitor", number, lambda: begin(tried=[0, 5]), 0)
+        assert worker.wait(20)
+    assert worker.num_kept == _MAX_PARTIAL + 1
 
 
 def test_a_mistake_ends_its_own_sweep_only(caplog: pytest.LogCaptureFixture):

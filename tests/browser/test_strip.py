@@ -1,0 +1,117 @@
+"""The strips under the sliders, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from scheduler_core.sensitivity import read
+from scheduler_core.words import number
+from tests.browser.conftest import Server, Watch, settle
+from tests.browser.test_app import FORGIVEN, assert_calm, dial, instant, query, replayed, step, visit
+
+pytestmark = pytest.mark.browser
+
+COMPUTED = re.compile(r"^(?!computing)")
+
+
+def strip(page: Page, field: str) -> Locator:
+    """The strip under a slider, once all is computed."""
+    found = page.locator(f".st-key-dial_{field} .sparkline")
+    expect(found.locator("summary")).to_have_text(COMPUTED, timeout=30_000)
+    settle(page)
+    return found
+
+
+def test_a_figure_is_chosen_by_keyboard_and_travels_in_the_link(
+    page: Page, app_url: str, watch: Watch, server: Server
+) -> None:
+    visit(page, f"{app_url}/playground?scenario=first_steps&quantum=24&tick=6")
+    quantum = strip(page, "quantum")
+    expect(quantum.locator("summary")).to_have_text("24 to off: the same run")
+    chooser = quantum.get_by_role("combobox", name="Figure over all positions of Quantum")
+    before = instant(page)
+    chooser.focus()
+    chooser.press("ArrowDown")
+    chooser.press("ArrowDown")
+    page.wait_for_url("**curve_quantum=mean_ttft*")
+    settle(page)
+    figures = read(replayed("first_steps", quantum=24)).figures
+    assert figures["mean_ttft"] is not None
+    expect(quantum.locator(".value")).to_have_text(f"{number(figures['mean_ttft'])} s")
+    expect(chooser).to_be_focused()
+    assert instant(page) == before
+    page.goto(page.url)
+    settle(page)
+    expect(strip(page, "quantum").get_by_role("combobox")).to_have_value("mean_ttft")
+    assert_calm(watch, server)
+
+
+def test_the_table_says_what_the_curve_shows(page: Page, app_url: str, watch: Watch, server: Server) -> None:
+    visit(page, f"{app_url}/playground?scenario=long_prompt_meets_chat&chunk_size=64")
+    chunks = strip(page, "chunk_size")
+    expect(chunks.locator("summary")).to_have_text("64 to the budget: the same run")
+    chunks.locator("summary").focus()
+    page.keyboard.press("Enter")
+    table = chunks.get_by_role("table")
+    expect(table.get_by_role("row").filter(has_text="here")).to_contain_text("64 tokens to the budget")
+    expect(table.get_by_role("row")).to_have_count(15)
+    expect(chunks).to_contain_text("No more than 61 tokens of a prompt could enter a tick anyway.")
+    expect(chunks.get_by_role("img")).to_have_attribute("aria-label", re.compile("at each position of Chunk size"))
+    every = strip(page, "quantum")
+    expect(every.locator("summary")).to_have_text("every position: the same run")
+    assert_calm(watch, server)
+
+
+def test_a_slider_moves_the_mark_at_once_and_redraws_the_other_curve(
+    page: Page, app_url: str, watch: Watch, server: Server
+) -> None:
+    visit(page, f"{app_url}/playground?scenario=memory_pressure&tick=9")
+    mark = strip(page, "quantum").locator(".mark")
+    curve = strip(page, "chunk_size").locator(".curve")
+    before, drawn = mark.get_attribute("x1"), curve.first.get_attribute("points")
+    dial(page, "Quantum", "Home")
+    assert strip(page, "quantum").locator(".mark").get_attribute("x1") != before
+    assert strip(page, "chunk_size").locator(".curve").first.get_attribute("points") != drawn
+    assert instant(page)[0] == "9"
+    step(page)
+    settle(page)
+    assert query(page)["tick"] == "10"
+    assert_calm(watch, server)
+
+
+def test_two_visitors_each_have_their_own_strips(
+    open_context: Callable[..., BrowserContext], app_url: str, watch: Watch, server: Server
+) -> None:
+    pages = [open_context().new_page() for _ in range(2)]
+    for page, name in zip(pages, ("priorities", "shared_system_prompt"), strict=True):
+        watch.follow(page, app_url)
+        page.goto(f"{app_url}/playground?scenario={name}&max_num_batched_tokens=63&chunk_size=48")
+    lines = [strip(page, "chunk_size").locator("summary").text_content() for page in pages]
+    assert lines == ["48 to the budget: the same run", "no other position runs the same"]
+    assert_calm(watch, server)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_the_strips_are_accessible_and_fit(
+    scheme: str, width: int, open_context: Callable[..., BrowserContext], app_url: str
+) -> None:
+    page = open_context(color_scheme=scheme, viewport={"width": width, "height": 844}).new_page()
+    visit(page, f"{app_url}/playground?scenario=first_steps&quantum=24")
+    if width < 700:
+        page.get_by_test_id("stExpandSidebarButton").click()
+    for field in ("quantum", "chunk_size"):
+        strip(page, field).locator("summary").click()
+    strip(page, "quantum").get_by_role("combobox").focus()
+    wide = page.evaluate(
+        "() => [...document.querySelectorAll('*')].flatMap((e) => e.shadowRoot?.querySelector('.sparkline') ?? [])"
+        ".filter((e) => e.scrollWidth > e.clientWidth).length"
+    )
+    assert wide == 0
+    found = Axe().run(page, context=".stSidebar").response
+    assert found["passes"]
+    assert [problem["id"] for problem in found["violations"] if problem["id"] not in FORGIVEN] == []
