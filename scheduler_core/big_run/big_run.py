@@ -20,6 +20,9 @@ from scheduler_core.trace import TickRecord, Trace
 MAX_TICKS = 5_000_000
 MAX_WINDOW_TICKS = 2_000
 
+#: A full record names every block, so a window of a large memory has to be shorter: this many block names in all.
+MAX_WINDOW_BLOCKS = 8_000_000
+
 #: Ticks between two calls of `progress` and `should_stop`.
 _STRIDE = 256
 
@@ -106,6 +109,11 @@ class BigRun:
 
     # Windows
 
+    @property
+    def most_window_ticks(self) -> int:
+        """The longest window of this run."""
+        return max(1, min(MAX_WINDOW_TICKS, MAX_WINDOW_BLOCKS // self.config.num_blocks))
+
     def window(self, first: int, last: int) -> Trace:
         """The ticks `first .. last` in full, as a run of its own whose tick 0 is `first`; raises `TraceError`.
 
@@ -123,8 +131,8 @@ class BigRun:
         ticks = len(self.series)
         if not 0 <= first <= last < ticks:
             raise TraceError(f"the window is ticks {first} to {last}; this run has ticks 0 to {ticks - 1}")
-        if last - first >= MAX_WINDOW_TICKS:
-            raise TraceError(f"the window has {last - first + 1} ticks; at most {MAX_WINDOW_TICKS} can be shown")
+        if last - first >= self.most_window_ticks:
+            raise TraceError(f"the window has {last - first + 1} ticks; at most {self.most_window_ticks} can be shown")
 
     def _simulation_at(self, tick: int) -> Simulation:
         """A simulation that stands at the start of `tick`."""

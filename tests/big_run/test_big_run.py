@@ -173,6 +173,11 @@ def test_a_window_too_wide_for_the_stage_is_refused() -> None:
         run.window(0, MAX_WINDOW_TICKS)
 
 
+def test_a_window_of_a_large_memory_is_shorter() -> None:
+    run = BigRun(EngineConfig(num_blocks=1_000_000), LOAD)
+    assert run.most_window_ticks == 8
+
+
 class _Long:
     """One request of many ticks."""
 
