@@ -163,4 +163,5 @@ def _renumbered(trace: Trace, first: int) -> Trace:
         replace(record, tick=number, output=replace(record.output, tick=number))
         for number, record in enumerate(trace.records)
     )
-    return replace(trace, title=title, records=records)
+    requests = tuple(replace(spec, prompt_token_ids=tuple(spec.prompt_token_ids)) for spec in trace.requests)
+    return replace(trace, title=title, requests=requests, records=records)

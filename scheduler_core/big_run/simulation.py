@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
-from typing import Self
+from typing import Self, cast
 
 from scheduler_core.backends.length_only import LengthOnlyRunner
 from scheduler_core.config import EngineConfig
@@ -15,6 +16,7 @@ from scheduler_core.engine import Engine
 from scheduler_core.errors import WorkloadError
 from scheduler_core.load.request import Load, Sendable
 from scheduler_core.request import RequestSpec
+from scheduler_core.sources.prompt import Literal, Prompt
 from scheduler_core.trace import TickRecord
 
 #: Hears of every request that is sent, and for whom.
@@ -63,7 +65,7 @@ class Simulation:
             spec = request.spec()
             self.num_sent += 1
             self._meet(spec, request.tenant)
-            engine.add_request(spec)
+            engine.add_request(_compact(spec))
 
     # Checkpoints
 
@@ -78,3 +80,8 @@ class Simulation:
         made.engine, made.num_sent, made._newest = pickle.loads(zlib.decompress(saved))
         made._follow(load, meet)
         return made
+
+
+def _compact(spec: RequestSpec) -> RequestSpec:
+    """With 4 bytes for a token of the prompt, where a tuple has 36: thousands may wait."""
+    return replace(spec, prompt_token_ids=cast("tuple[int, ...]", Prompt([Literal(spec.prompt_token_ids)])))
