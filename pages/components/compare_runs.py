@@ -51,7 +51,8 @@ def both(state: CompareState) -> Both:
     except NothingToRun as problem:
         result.problems += problem.messages
     except TickscopeError as problem:
-        result.problems.append(f"{problem}. The comparison shown is the last that could be made.")
+        stays = " The comparison shown is the last that could be made." if "compared_runs" in st.session_state else ""
+        result.problems.append(f"{problem}.{stays}")
     if result.runs is None:
         result.runs, result.backend = st.session_state.get("compared_runs", (None, "synthetic"))
         return result

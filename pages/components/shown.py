@@ -48,17 +48,22 @@ def short_model(name: str) -> str:
 def shown(state: PlayState) -> Shown:
     """Run what was chosen, or keep the latest run that could be made, with the reason."""
     result = Shown()
+    config: EngineConfig | None = None
     try:
-        result.config = state.config(base_config(state))
+        config = result.config = state.config(base_config(state))
     except ConfigError as problem:
-        result.problems.append(f"These settings cannot run: {problem}. The run shown is the last that could.")
+        stays = "The run shown is the last that could."
+        if st.session_state.get("shown", (None, ""))[0] is None:
+            # A link may begin with such settings: then there is no last one.
+            config, stays = base_config(state), "Shown is the run under the settings it comes with."
+        result.problems.append(f"These settings cannot run: {problem}. {stays}")
     visit = live_visit()
     keep_finished(visit)
     try:
         result.chosen, damage = workload(state, visit.finished)
         result.problems += [damage] if damage else []
-        if not _show_live(result, state, visit, result.chosen) and result.config is not None:
-            _compute(result, state, result.chosen, result.config)
+        if not _show_live(result, state, visit, result.chosen) and config is not None:
+            _compute(result, state, result.chosen, config)
     except NothingToRun as problem:
         result.problems += problem.messages
     except TickscopeError as problem:
