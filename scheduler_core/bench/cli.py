@@ -140,11 +140,11 @@ def cache(
         source = read_source(trace)
         prompts, size = prompts_of(source, block_size)
         prompts = prompts[:first]
-        results = []
-        for blocks in sizes:
-            status.update(
-                f"replaying {len(prompts):,} requests with {'all' if blocks is None else f'{blocks:,}'} blocks"
-            )
-            results.append(replay(prompts, blocks, len(prompts) // 2 if half == "last" else 0))
+        results = replay(
+            prompts,
+            sizes,
+            len(prompts) // 2 if half == "last" else 0,
+            lambda served: status.update(f"request {served:,} of {len(prompts):,}"),
+        )
     figures = report.document(results, source.report, len(prompts), size, policy, half)
     terminal.tell(figures, json_, [report.table(figures)], report.remarks(figures, source.report))

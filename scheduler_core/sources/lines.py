@@ -38,6 +38,8 @@ class Line:
 def read_lines(file: BinaryIO, limits: Limits) -> Iterator[Line]:
     """All lines that are not blank; raises `WorkloadError` where the file as a whole is beyond the bounds."""
     for number, (data, problem, has_end) in enumerate(_split(file, limits), 1):
+        if number > limits.max_lines:
+            raise WorkloadError(f"it has more than {limits.max_lines:,} lines; that many are read: keep only the first")
         if number == 1:
             data = data.removeprefix(_BOM)
         line = Line(number, "", problem) if problem else _decode(number, data, not has_end)

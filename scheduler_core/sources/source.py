@@ -26,15 +26,16 @@ def read_source(file: str | Path | BinaryIO, limits: Limits | None = None, name:
     limits = limits or Limits()
     if isinstance(file, str | Path):
         return _read_path(Path(file), limits)
+    name = _printable(name) or "the file"
     try:
         size = file.seek(0, 2)
         file.seek(0)
         check_bytes(size, limits)
-        return _Reader(name or "the file", limits).read(file)
+        return _Reader(name, limits).read(file)
     except OSError as problem:
-        raise WorkloadError(f"cannot read {name or 'the file'}: {problem.strerror or problem}") from None
+        raise WorkloadError(f"cannot read {name}: {problem.strerror or problem}") from None
     except WorkloadError as problem:
-        raise WorkloadError(f"{name or 'the file'}: {problem}") from None
+        raise WorkloadError(f"{name}: {problem}") from None
 
 
 def _read_path(path: Path, limits: Limits) -> Source:
@@ -47,6 +48,10 @@ def _read_path(path: Path, limits: Limits) -> Source:
         raise WorkloadError(f"cannot read {path}: {getattr(problem, 'strerror', None) or problem}") from None
 
 
+def _printable(name: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in name[:100])
+
+
 class _Reader:
     """Reads one file."""
 
@@ -56,6 +61,7 @@ class _Reader:
         self._num_rows = 0
         self._bad: list[BadRow] = []
         self._num_bad = 0
+        self._num_ids = 0
         self._drafts: list[Draft] = []
         self._unused: dict[str, None] = {}
 
@@ -114,6 +120,12 @@ class _Reader:
             self._leave_out(row.line, str(problem))
             return
         self._drafts += drafts
+        self._num_ids += sum(len(draft.request.hash_ids or ()) for draft in drafts)
+        if self._num_ids > self._limits.max_hash_ids:
+            raise WorkloadError(
+                f"line {row.line}: up to here there are {self._num_ids:,} hash ids; at most "
+                f"{self._limits.max_hash_ids:,} are taken: keep only the first {row.line - 1:,} lines"
+            )
         if not self._unused and self._num_rows == 1:
             known = {name.lower() for name in (*kind.needs, *kind.also)}
             self._unused = dict.fromkeys(name for name in row.values if name not in known)

@@ -167,6 +167,9 @@ def test_sizes_are_bounded_and_told_with_bound_and_remedy() -> None:
         "keep only its first lines, for example with `head -n 100000`"
     )
     assert "more than 2 rows; that many are taken" in error(AZURE, Limits(max_rows=2))
+    assert "it has more than 3 lines; that many are read" in error("\n\n" + AZURE, Limits(max_lines=3))
+    ids = hashed((0, 1_024, [1, 2]), (1, 1_024, [1, 2]))
+    assert "line 2: up to here there are 4 hash ids; at most 3 are taken" in error(ids, Limits(max_hash_ids=3))
     long = read(AZURE + "x" * 500 + f"\n{TIME},7,7\n", Limits(max_line_bytes=100))
     assert bad_rows(long) == [(5, "has more than 100 bytes; shorten it")]
     assert lengths(long)[0] == 4808

@@ -6,8 +6,9 @@ them and gives all of them back, the last one first. So the block pool's queue i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from scheduler_core.bench.cache.prompts import PromptBlocks, Prompts
 from scheduler_core.block_pool import BlockPool
@@ -52,12 +53,15 @@ class CacheReplay:
         """Blocks that hold something."""
         return len(self._cache)
 
-    def serve(self, prompt: PromptBlocks) -> int:
-        """Serve one prompt; the tokens of its longest cached prefix."""
-        size = prompt.words_per_block
-        namespace = CacheNamespace("trace", "", size, "", "")
+    def keys(self, prompt: PromptBlocks) -> list[bytes]:
+        """One key for each block: the same in every memory."""
         keys: list[bytes] = []
-        self._cache.extend_keys(keys, prompt.words, size, namespace)
+        self._cache.extend_keys(keys, prompt.words, prompt.words_per_block, _namespace(prompt))
+        return keys
+
+    def serve(self, prompt: PromptBlocks, keys: Sequence[bytes]) -> int:
+        """Serve one prompt with its `keys`; the tokens of its longest cached prefix."""
+        size, namespace = prompt.words_per_block, _namespace(prompt)
         hits = self._cache.lookup(keys, prompt.words, size, namespace, len(keys))
         self._pool.touch(hits)
         table = hits + self._take(min(len(keys), self._num_blocks) - len(hits))
@@ -79,26 +83,53 @@ class CacheReplay:
         return taken
 
 
+@lru_cache(maxsize=8)
+def _namespace_of(words_per_block: int) -> CacheNamespace:
+    return CacheNamespace("trace", "", words_per_block, "", "")
+
+
+def _namespace(prompt: PromptBlocks) -> CacheNamespace:
+    # One object, which is compared faster than equal ones.
+    return _namespace_of(prompt.words_per_block)
+
+
 def replay(
-    prompts: Prompts, num_blocks: int | None, first_measured: int, progress: Callable[[int], None] | None = None
-) -> CacheFigures:
-    """Serve all prompts, and count from `first_measured` on; `progress(served)`. Raises `BenchError`."""
-    needed = sum(make().num_blocks for make in prompts)
-    size = max(1, needed if num_blocks is None else min(num_blocks, needed))
-    if size > MAX_POOL_BLOCKS:
-        raise BenchError(
-            f"the trace has {needed:,} blocks; a memory of at most {MAX_POOL_BLOCKS:,} is replayed: "
-            "give a smaller --num-blocks, or --first to take fewer requests"
-        )
-    memory = CacheReplay(size)
-    hit = query = 0
+    prompts: Prompts,
+    sizes: Sequence[int | None],
+    first_measured: int,
+    progress: Callable[[int], None] | None = None,
+) -> list[CacheFigures]:
+    """Serve all prompts with memories of these `sizes`, and count from `first_measured` on.
+
+    `progress(served)`. Raises `BenchError`.
+    """
+    memories = [CacheReplay(size) for size in _pool_sizes(prompts, sizes)]
+    hits = [0] * len(memories)
+    query = 0
     for number, make in enumerate(prompts):
-        prompt = make()
-        hit_tokens = memory.serve(prompt)
-        if number >= first_measured:
-            hit += hit_tokens
-            query += prompt.num_tokens
-        if progress and number % 1_000 == 0:
+        if progress and number % 500 == 0:
             progress(number)
+        prompt = make()
+        keys = memories[0].keys(prompt)
+        hit = [memory.serve(prompt, keys) for memory in memories]
+        if number >= first_measured:
+            query += prompt.num_tokens
+            hits = [before + now for before, now in zip(hits, hit, strict=True)]
     measured = len(prompts) - first_measured
-    return CacheFigures(num_blocks, hit, query, measured, memory.evictions, memory.blocks_used)
+    return [
+        CacheFigures(size, hit_tokens, query, measured, memory.evictions, memory.blocks_used)
+        for size, hit_tokens, memory in zip(sizes, hits, memories, strict=True)
+    ]
+
+
+def _pool_sizes(prompts: Prompts, sizes: Sequence[int | None]) -> list[int]:
+    """Blocks of each memory: more than all prompts have are never used."""
+    needed = max(1, sum(make().num_blocks for make in prompts))
+    result = [needed if size is None else min(size, needed) for size in sizes]
+    if sum(result) > MAX_POOL_BLOCKS:
+        raise BenchError(
+            f"the trace has {needed:,} blocks and the sizes have {sum(result):,} together; "
+            f"at most {MAX_POOL_BLOCKS:,} are replayed: give fewer or smaller --num-blocks, or --first to take fewer "
+            "requests"
+        )
+    return result
