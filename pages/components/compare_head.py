@@ -81,11 +81,12 @@ def _scenario(state: CompareState, on_change: Callable[[], None]) -> None:
     shown = "your own" if state.first.scenario == OWN else plain(state.first.scenario)
     with st.popover(f"Scenario  **{shown}**", key="pop_compare_scenario", on_change="rerun"):
         if st.session_state.get("pop_compare_scenario"):
+            titles = {name: OWN_TITLE if name == OWN else plain(scenario_named(name).title) for name in names}
             _show("set_compare_scenario", state.first.scenario)
             st.radio(
                 "Scenario",
                 names,
-                format_func=lambda name: OWN_TITLE if name == OWN else plain(scenario_named(name).title),
+                format_func=lambda name: titles[name],
                 captions=["" if name == OWN else plain(scenario_named(name).description) for name in names],
                 key="set_compare_scenario",
                 on_change=choose,

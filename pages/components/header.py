@@ -76,7 +76,7 @@ def subtitle(state: PlayState) -> None:
 
 
 def _scenario(state: PlayState, on_change: Callable[[], None], on_requests: Callable[[], None]) -> None:
-    names = (*known_scenarios(), OWN)
+    titles = {name: _scenario_title(name) for name in (*known_scenarios(), OWN)}
 
     def choose() -> None:
         st.session_state["pop_scenario"] = False
@@ -93,9 +93,9 @@ def _scenario(state: PlayState, on_change: Callable[[], None], on_requests: Call
     with st.popover(f"Scenario  **{shown}**", key="pop_scenario", on_change="rerun"):
         st.radio(
             "Scenario",
-            names,
-            format_func=_scenario_title,
-            captions=["" if name == OWN else plain(scenario_named(name).description) for name in names],
+            list(titles),
+            format_func=lambda name: titles[name],
+            captions=["" if name == OWN else plain(scenario_named(name).description) for name in titles],
             key="set_scenario",
             on_change=choose,
             label_visibility="collapsed",
