@@ -1,7 +1,8 @@
 """Frozen dataclasses to plain JSON values and back, checked against their annotations.
 
 Knows nothing about traces. Dataclasses become objects, except those that set `ROW = True`: they become arrays,
-in field order. A union of dataclasses is an object with its class name under "type".
+in field order. A union of dataclasses is an object with its class name under "type". Fields named in `LATER` may be
+missing, and are left out where they have their default.
 """
 
 from __future__ import annotations
@@ -52,8 +53,11 @@ def _plain_dataclass(value: Any) -> Any:
 def _plain_fields(value: Any) -> dict[str, Any]:
     tagged = _union_fields(type(value))
     result = {}
+    later = _later_fields(type(value))
     for name, _ in _fields(type(value)):
         item = getattr(value, name)
+        if name in later and item == later[name]:
+            continue
         result[name] = [to_tagged(member) for member in item] if name in tagged else to_plain(item)
     return result
 
@@ -200,6 +204,7 @@ def _dataclass(cls: Any) -> Decoder:
     fields = _fields(cls)
     names = [name for name, _ in fields]
     inner = [(name, _decoder(annotation)) for name, annotation in fields]
+    later = _later_fields(cls)
 
     def decode_row(value: Any, path: str) -> Any:
         if not isinstance(value, list) or len(value) != len(inner):
@@ -212,9 +217,10 @@ def _dataclass(cls: Any) -> Decoder:
             raise DecodeError(path, f"{_short(value)} is not an object")
         if unknown := [name for name in value if name not in names]:
             raise DecodeError(path, f"unknown name {unknown[0]!r}")
-        if missing := [name for name in names if name not in value]:
+        if missing := [name for name in names if name not in value and name not in later]:
             raise DecodeError(path, f"{missing[0]!r} is missing")
-        return _build(cls, [one(value[name], f"{path}.{name}") for name, one in inner], path)
+        members = (one(value[name], f"{path}.{name}") if name in value else later[name] for name, one in inner)
+        return _build(cls, [*members], path)
 
     return decode_row if getattr(cls, "ROW", False) else decode_object
 
@@ -236,6 +242,17 @@ def _fields(cls: Any) -> tuple[tuple[str, Any], ...]:
 def _cached_fields(cls: Any) -> tuple[tuple[str, Any], ...]:
     hints = typing.get_type_hints(cls)
     return tuple((f.name, hints[f.name]) for f in dataclasses.fields(cls))
+
+
+@cache
+def _cached_later_fields(cls: Any) -> dict[str, Any]:
+    later = getattr(cls, "LATER", ())
+    return {f.name: f.default for f in dataclasses.fields(cls) if f.name in later}
+
+
+def _later_fields(cls: Any) -> dict[str, Any]:
+    """Fields that older files do not have, with their defaults."""
+    return _cached_later_fields(cls)
 
 
 def _union_fields(cls: Any) -> frozenset[str]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from scheduler_core.errors import ConfigError
 
 POLICIES = ("fcfs", "priority", "mlfq", "shortest", "longest_prefix")
 PREEMPTION_MODES = ("swap", "recompute")
 BATCH_ORDERS = ("decode_first", "running_order", "prefill_first")
+CHUNK_CONTROLS = ("fixed", "pid", "ramp")
+CHUNK_SIGNALS = ("tick", "itl_p99", "measured_tick")
+CHUNK_MOVES = ("chunk", "budget")
+CHUNK_RESPONSES = ("calm", "usual", "nervous")
 ADMISSION_RULES = ("whole_minus_promised", "whole_prompt", "first_chunk", "when_empty")
 
 #: Fields that fix the layout of memory or the random state: they cannot change while a run goes on.
@@ -38,6 +42,7 @@ _BOUNDS: dict[str, tuple[int, int]] = {
     "max_num_seqs": (1, 10_000),
     "max_model_len": (2, 1_000_000),
     "chunk_size": (1, 1_000_000),
+    "chunk_target_ms": (1, 600_000),
     "aging": (0, 1_000_000),
     "mlfq_levels": (1, 64),
     "quantum": (1, 1_000_000),
@@ -50,6 +55,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "preemption_mode": PREEMPTION_MODES,
     "batch_order": BATCH_ORDERS,
     "admission": ADMISSION_RULES,
+    "chunk_control": CHUNK_CONTROLS,
+    "chunk_signal": CHUNK_SIGNALS,
+    "chunk_moves": CHUNK_MOVES,
+    "chunk_response": CHUNK_RESPONSES,
 }
 _OPTIONAL = ("chunk_size", "quantum")
 _FLAGS = ("enable_chunked_prefill", "cap_lone_request", "enable_prefix_caching", "priority_push_out")
@@ -60,7 +69,20 @@ BOUNDS, CHOICES, FLAGS = _BOUNDS, _CHOICES, _FLAGS
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Everything that shapes a run besides its requests; sizes in tokens, blocks, lanes or ticks as named."""
+    """Everything that shapes a run besides its requests; sizes in tokens, blocks, lanes or ticks as named.
+
+    With `chunk_control` the chunk size (or the budget, as `chunk_moves` says) is the upper end of a range in which it
+    moves between ticks, so that the time named by `chunk_signal` stays near `chunk_target_ms`.
+    """
+
+    #: Fields that older files do not have: they are left out of a file where they have their default.
+    LATER: ClassVar[tuple[str, ...]] = (
+        "chunk_control",
+        "chunk_target_ms",
+        "chunk_signal",
+        "chunk_moves",
+        "chunk_response",
+    )
 
     block_size: int = 16
     num_blocks: int = 64
@@ -83,6 +105,11 @@ class EngineConfig:
     watermark: int = 0
     seed: int = 0
     cost: str = "unit"
+    chunk_control: str = "fixed"
+    chunk_target_ms: int = 50
+    chunk_signal: str = "tick"
+    chunk_moves: str = "chunk"
+    chunk_response: str = "usual"
 
     def __post_init__(self) -> None:
         for name, (low, high) in _BOUNDS.items():
@@ -99,6 +126,11 @@ class EngineConfig:
             raise ConfigError(
                 f"max_num_batched_tokens is {self.max_num_batched_tokens}; it must be at least "
                 f"max_num_seqs ({self.max_num_seqs}), so that every lane can decode each tick"
+            )
+        if self.chunk_control == "pid" and self.cost == "unit" and self.chunk_signal != "measured_tick":
+            raise ConfigError(
+                "chunk_control is 'pid' and cost is 'unit', where every tick lasts one second whatever is in it; "
+                "let cost be a machine, such as smollm2-cpu, or chunk_signal measured_tick"
             )
         if self.watermark >= self.num_blocks:
             raise ConfigError(f"watermark is {self.watermark}; it must be below num_blocks ({self.num_blocks})")

@@ -112,12 +112,14 @@ class Work:
 
 def tick_seconds(output: SchedulerOutput, machine: Machine, block_size: int = DEFAULT_BLOCK_SIZE) -> float:
     """Duration of a tick: max(FLOPs / peak, bytes / bandwidth) + copies to and from the host + overhead."""
-    work = Work.of(output)
-    compute = work.flops(machine.model) / machine.peak_flops
-    memory = work.bytes(machine.model) / machine.memory_bandwidth
     copied = _copied_blocks(output.copies_out) + _copied_blocks(output.copies_in)
     copies = copied * block_size * machine.model.kv_bytes_per_token / machine.host_bandwidth
-    return max(compute, memory) + copies + machine.overhead_s
+    return max(*bounds(Work.of(output), machine)) + copies + machine.overhead_s
+
+
+def bounds(work: Work, machine: Machine) -> tuple[float, float]:
+    """Seconds that the arithmetic of a batch takes, and its memory traffic; the longer of the two bounds it."""
+    return work.flops(machine.model) / machine.peak_flops, work.bytes(machine.model) / machine.memory_bandwidth
 
 
 def _copied_blocks(copies: Iterable[BlockCopy]) -> int:

@@ -60,6 +60,8 @@ def _reason(name: str, old: Any, new: Any, before: Trace, after: Trace) -> str:
             return _quantum(old, new, before, after)
         case "chunk_size" | "enable_chunked_prefill" | "cap_lone_request":
             return _chunk(after)
+        case "chunk_control" | "chunk_target_ms" | "chunk_signal" | "chunk_moves" | "chunk_response":
+            return _steering(name, after)
         case "max_num_batched_tokens":
             return f"no tick computed more than {count(_largest_batch(after), 'token')}"
         case "max_num_seqs":
@@ -99,6 +101,14 @@ def _quantum(old: int | None, new: int | None, before: Trace, after: Trace) -> s
 def _chunk(after: Trace) -> str:
     parts = [item.num_tokens for record in after.records for item in record.output.scheduled if not item.is_decode]
     return f"no more than {count(max(parts, default=0), 'token')} of a prompt could enter a tick anyway"
+
+
+def _steering(name: str, after: Trace) -> str:
+    if after.config.chunk_control == "fixed" or not after.config.enable_chunked_prefill:
+        return "nothing steers the chunks"
+    if name != "chunk_control" and after.config.chunk_control == "ramp" and name != "chunk_moves":
+        return "a ramp measures nothing"
+    return _chunk(after)
 
 
 def _order(name: str, after: Trace) -> str:

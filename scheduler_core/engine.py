@@ -10,6 +10,7 @@ from scheduler_core.arrivals import Arrivals
 from scheduler_core.audit import Audit
 from scheduler_core.backends.base import CopyError, ModelRunner
 from scheduler_core.backends.replay import ReplayRunner
+from scheduler_core.chunk_control import chunk_control, is_changed
 from scheduler_core.config import FIXED_FIELDS, EngineConfig
 from scheduler_core.cost_model import machine, tick_seconds
 from scheduler_core.errors import ConfigError, RequestError, TickscopeError, TraceError
@@ -69,6 +70,7 @@ class Engine:
         self._title = title
         self._check = check
         self._machine = machine(config.cost)
+        self._chunks = chunk_control(config)
         self._log: list[Event] = []
         block_bytes = self._backend.kv_bytes_per_token * config.block_size
         parts = build_parts(faults)
@@ -81,6 +83,7 @@ class Engine:
             eos_token_ids=runner.eos_token_ids,
             tell_parts=check or record == "full",
         )
+        self.scheduler.resize(self._chunks.in_force(config))
         self._roster = self.scheduler.roster
         self._recorder = Recorder(
             self._roster, self._kv, runner.token_text, full=record == "full", keeps=record != "none"
@@ -122,8 +125,10 @@ class Engine:
             return
         as_text = tuple((name, _text(old), _text(new)) for name, (old, new) in changes.items())
         self._log.append(ConfigChanged(as_text))
+        if is_changed(self.config, config):
+            self._chunks = chunk_control(config, self._chunks)
         self.config = config
-        self._save(self.scheduler.reconfigure(config, self.tick))
+        self._save(self.scheduler.reconfigure(self._chunks.in_force(config), self.tick))
 
     def record_fully(self) -> None:
         """Keep full records from the next tick on, of those who are still there; `trace` begins with that tick."""
@@ -137,8 +142,8 @@ class Engine:
     def has_work(self) -> bool:
         return bool(self._arrivals or self._roster.requests) and not self._has_stopped
 
-    def step(self) -> TickRecord:
-        """One tick."""
+    def step(self, measured: float | None = None) -> TickRecord:
+        """One tick; `measured` are the seconds that its forward took when it was first run, where it is repeated."""
         if self._has_stopped:
             raise TickscopeError("this run has stopped: a deliberate mistake broke a law; start it again")
         self._arrive()
@@ -151,9 +156,10 @@ class Engine:
         self.scheduler.update_from_output(output, result)
         if self._check:
             self._check_laws(output)
-        return self._close(
-            output, self.now + tick_seconds(output, self._machine, self.config.block_size), result.wall_seconds
-        )
+        wall_seconds = result.wall_seconds if measured is None else measured
+        end = self.now + tick_seconds(output, self._machine, self.config.block_size)
+        self._steer(output, end, wall_seconds)
+        return self._close(output, end, wall_seconds)
 
     def run(self, max_ticks: int = MAX_TICKS, progress: Progress | None = None) -> Trace:
         """Step until nothing is left to do, or `max_ticks` ticks were made; `progress(tick, finished, sent)`."""
@@ -233,6 +239,15 @@ class Engine:
             message = f"the model failed: {type(problem).__name__}: {problem}"
             self._log.append(FaultInjected("forward", "", message))
             return ModelRunnerOutput({}, failed={item.request_id: message for item in output.scheduled})
+
+    def _steer(self, output: SchedulerOutput, end: float, wall_seconds: float) -> None:
+        """Let chunk control look at the tick; what it moves holds from the next one on."""
+        told = self._chunks.steer(output, self.now, end, wall_seconds, self._log)
+        if told is None:
+            return
+        self._log.append(told)
+        if told.new != told.old:
+            self.scheduler.resize(self._chunks.in_force(self.config))
 
     def _forget_saved(self) -> None:
         # Each reservation on the host has its copy, so equal numbers mean that none is left over.
@@ -320,7 +335,7 @@ def replay_to(trace: Trace, tick: int, runner: ModelRunner) -> Engine:
         engine.add_request(spec)
     for record in trace.records[:tick]:
         _repeat_commands(engine, trace, record)
-        again = engine.step()
+        again = engine.step(record.wall_seconds)
         if again.output != record.output or again.snapshot != record.snapshot:
             raise TraceError(f"tick {record.tick} cannot be reproduced: it decides differently this time")
         engine.replace_last_record(record)
@@ -330,6 +345,6 @@ def replay_to(trace: Trace, tick: int, runner: ModelRunner) -> Engine:
 def _repeat_commands(engine: Engine, trace: Trace, record: TickRecord) -> None:
     for event in record.events:
         if isinstance(event, ConfigChanged):
-            engine.reconfigure(trace.config_at(record.tick))
+            engine.reconfigure(trace.settings_at(record.tick))
         elif isinstance(event, RequestFinished) and event.reason is FinishReason.ABORT:
             engine.abort(event.request_id)

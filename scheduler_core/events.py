@@ -38,6 +38,19 @@ class SkipReason(Enum):
     FINISHING = "finishing"
 
 
+class SteerReason(Enum):
+    """What chunk control made of a tick: moved the size, or why not."""
+
+    TOO_SLOW = "too_slow"
+    FASTER_THAN_NEEDED = "faster_than_needed"
+    ON_TARGET = "on_target"
+    AT_LOWEST = "at_lowest"
+    AT_HIGHEST = "at_highest"
+    NOTHING_TO_CUT = "nothing_to_cut"
+    NOT_MEASURED = "not_measured"
+    RAMP = "ramp"
+
+
 Numbers = tuple[tuple[str, int], ...]
 
 
@@ -201,6 +214,23 @@ class ConfigChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkSteered:
+    """Chunk control has looked at this tick: `setting` was `old` in it and is `new` from the next one on.
+
+    `error_s` is the target less what was measured, in seconds; a ramp has no target, and all three are 0 where nothing
+    could be measured.
+    """
+
+    setting: str
+    old: int
+    new: int
+    target_s: float
+    measured_s: float
+    error_s: float
+    reason: SteerReason
+
+
+@dataclass(frozen=True, slots=True)
 class FaultInjected:
     """A copy or forward failed, by accident or on purpose; `detail` says what was done about it."""
 
@@ -242,6 +272,7 @@ Event = (
     | TokenSampled
     | RequestFinished
     | ConfigChanged
+    | ChunkSteered
     | FaultInjected
     | FaultSwitchedOn
     | LawBroken

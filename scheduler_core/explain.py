@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from scheduler_core.batch_story import chunk_story, drawn_texts
+from scheduler_core.chunk_range import ChunkRange, is_steered
 from scheduler_core.config import EngineConfig
 from scheduler_core.events import (
     BlocksAllocated,
@@ -27,6 +28,7 @@ from scheduler_core.narration import narrate
 from scheduler_core.output import ScheduledRequest
 from scheduler_core.reasons import kept_and_lost, preemption_cause
 from scheduler_core.request import FinishReason
+from scheduler_core.steering_story import NAMES as STEERED_NAMES
 from scheduler_core.trace import Trace
 from scheduler_core.victim_choice import VictimChoice, preemptions
 from scheduler_core.words import count, moment, quoted, was
@@ -184,6 +186,8 @@ def _size_remedy(trace: Trace, tick: int, item: ScheduledRequest, config: Engine
     left = tokens_left(trace, tick, item)
     if item.samples or left == item.num_tokens:
         return ""
+    if is_steered(config):
+        return _steered_remedy(config)
     if _bound_by_chunk(item, config):
         is_full = trace.records[tick].output.num_scheduled_tokens >= config.max_num_batched_tokens
         both = " and a larger token budget" if is_full else ""
@@ -196,6 +200,15 @@ def _size_remedy(trace: Trace, tick: int, item: ScheduledRequest, config: Engine
         return "A larger token budget would let it read more in a tick, as far as memory lasts."
     budget = config.max_num_batched_tokens + wanted - item.num_tokens
     return f"With a token budget of {budget:,} it would have read {wanted:,}."
+
+
+def _steered_remedy(config: EngineConfig) -> str:
+    """Chunk control decides how much a tick reads, so what it goes by would have to change."""
+    name = STEERED_NAMES[ChunkRange.of(config).setting]
+    if config.chunk_control == "ramp":
+        return f"The {name} is on a ramp; with the chunk control fixed it would be as large as the settings allow."
+    target = f"{config.chunk_target_ms:,} ms"
+    return f"The {name} is set by chunk control, whose target is {target}; a longer one lets more be read in a tick."
 
 
 def _blocks(events: list[Event]) -> list[Check]:

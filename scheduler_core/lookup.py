@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from scheduler_core.chunk_range import in_force, is_steered
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import TraceError
-from scheduler_core.events import ConfigChanged
+from scheduler_core.events import ChunkSteered, ConfigChanged
 from scheduler_core.request import RequestSpec
 from scheduler_core.trace import RequestSnapshot, TickRecord, Trace
 from scheduler_core.words import names
@@ -40,14 +41,19 @@ def request_before(trace: Trace, tick: int, request_id: str) -> RequestSnapshot 
 
 
 def configs(trace: Trace) -> list[EngineConfig]:
-    """The configuration in force in every tick."""
+    """The configuration in force in every tick: the settings, with what chunk control has made of them."""
     config, result = trace.config, []
+    size: int | None = None
     for record in trace.records:
+        after = None
         for event in record.events:
             if isinstance(event, ConfigChanged):
                 new = {name: EngineConfig.parse_field(name, text) for name, _, text in event.changes}
                 config = config.replace(**new)
-        result.append(config)
+            elif isinstance(event, ChunkSteered):
+                size, after = event.old, event.new
+        result.append(in_force(config, size) if is_steered(config) else config)
+        size = size if after is None else after
     return result
 
 

@@ -12,6 +12,7 @@ from scheduler_core.events import (
     BlockPublished,
     BlocksAllocated,
     BlocksFreed,
+    ChunkSteered,
     ConfigChanged,
     Event,
     FaultInjected,
@@ -33,6 +34,7 @@ from scheduler_core.lookup import record_at, request_in
 from scheduler_core.reasons import kept_and_lost, preemption_cause, skip_cause
 from scheduler_core.request import FinishReason
 from scheduler_core.sentence import Sentence as Sentence
+from scheduler_core.steering_story import is_news, steering_story
 from scheduler_core.trace import TickRecord, Trace
 from scheduler_core.words import are, bracketed_size, count, duration, moment, names, quoted, was
 
@@ -48,11 +50,12 @@ def narrate_tick(trace: Trace, tick: int) -> tuple[Sentence, ...]:
     told = [
         narrate(event, trace, tick)
         for event in record.events
-        if not isinstance(event, (*_SUMMED, RequestArrived)) and not _is_told_elsewhere(event, restored)
+        if not isinstance(event, (*_SUMMED, RequestArrived, ChunkSteered)) and not _is_told_elsewhere(event, restored)
     ]
     told += [_crowd(arrived)] if len(arrived) > 2 else [narrate(event, trace, tick) for event in arrived]
     told.append(batch_story(trace, record) or _pause(trace, record))
     told += _evictions(record)
+    told += [narrate(event, trace, tick) for event in record.events if is_news(event, trace, tick)]
     told.sort(key=lambda sentence: sentence.rank)
     return (replace(told[0], headline=True), *told[1:])
 
@@ -100,6 +103,8 @@ def narrate(event: Event, trace: Trace, tick: int) -> Sentence:
             return _finished(event, trace, tick)
         case ConfigChanged():
             return _changed(event)
+        case ChunkSteered():
+            return steering_story(event, trace, tick)
         case FaultInjected():
             return _fault(event)
         case FaultSwitchedOn():

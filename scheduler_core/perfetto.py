@@ -12,6 +12,7 @@ from typing import Any
 
 from scheduler_core.events import (
     BlockEvicted,
+    ChunkSteered,
     ConfigChanged,
     Event,
     FaultInjected,
@@ -29,6 +30,7 @@ from scheduler_core.events import (
 )
 from scheduler_core.lookup import require_full
 from scheduler_core.narration import narrate
+from scheduler_core.steering_story import NAMES
 from scheduler_core.trace import TickRecord, Trace
 from scheduler_core.whereabouts import Place, Stay, end_of, stays
 
@@ -188,6 +190,15 @@ def _counters(trace: Trace) -> Iterator[Fields]:
     for record in trace.records:
         counts = record.counts
         yield from _levels(record.end, (counts.waiting, counts.running), (counts.used_blocks, counts.cached_blocks))
+        for event in record.events:
+            if isinstance(event, ChunkSteered):
+                yield _size(record, event)
+
+
+def _size(record: TickRecord, event: ChunkSteered) -> Fields:
+    """What chunk control had set for that tick."""
+    base = {"ph": "C", "pid": SCHEDULER, "ts": _micros(record.start)}
+    return {**base, "name": NAMES[event.setting].capitalize(), "args": {"tokens": event.old}}
 
 
 def _levels(time: float, requests: Iterable[int], blocks: Iterable[int]) -> Iterator[Fields]:

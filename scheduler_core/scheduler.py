@@ -91,6 +91,10 @@ class Scheduler:
         self._lanes.requeue(emptied)
         return emptied.copies_out
 
+    def resize(self, config: EngineConfig) -> None:
+        """Take settings that differ in the chunk size and the budget alone."""
+        self.config = self.kv.config = self.roster.config = config
+
     # A tick
 
     def schedule(self, tick: int) -> SchedulerOutput:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from scheduler_core.events import Event, SliceExpired, TokenSampled
+from scheduler_core.events import ChunkSteered, Event, SliceExpired, TokenSampled
 from scheduler_core.metrics import RequestMetrics, percentile, request_metrics, totals, waiting_by_cause
 from scheduler_core.trace import TickRecord, Trace
 
@@ -109,7 +109,8 @@ def read(trace: Trace) -> Reading:
 def decisions(trace: Trace) -> str:
     """A digest of all that a run did, tick by tick; equal digests mean that a setting made no difference.
 
-    The end of a slice is left out: it is the setting itself, and shows in what else happens if it decides anything.
+    The end of a slice and what chunk control goes by are left out: they show in what else happens if they decide
+    anything.
     """
     digest = hashlib.sha256()
     for record in trace.records:
@@ -119,7 +120,7 @@ def decisions(trace: Trace) -> str:
 
 def _of_tick(record: TickRecord) -> tuple[object, ...]:
     batch = [(item.request_id, item.start, item.end) for item in record.output.scheduled]
-    events = [_told(event) for event in record.events if not isinstance(event, SliceExpired)]
+    events = [_told(event) for event in record.events if not isinstance(event, SliceExpired | ChunkSteered)]
     return record.start, record.end, batch, events
 
 

@@ -18,6 +18,7 @@ KINDS = (
     "arrived",
     "progress",
     "decode",
+    "steered",
     "expired",
     "skipped",
     "evicted",

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from scheduler_core import codec
+from scheduler_core.chunk_range import ChunkRange, in_force, is_steered
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import TraceError
-from scheduler_core.events import ConfigChanged, Event, FaultSwitchedOn
+from scheduler_core.events import ChunkSteered, ConfigChanged, Event, FaultSwitchedOn
 from scheduler_core.output import SchedulerOutput
 from scheduler_core.request import FinishReason, RequestSpec, RequestStatus
 from scheduler_core.trace_check import check_consistent
@@ -154,7 +155,21 @@ class Trace:
         return tuple(event.name for event in first if isinstance(event, FaultSwitchedOn))
 
     def config_at(self, tick: int) -> EngineConfig:
-        """The configuration in force during `tick`, after the changes made until then."""
+        """The configuration in force during `tick`: the settings, with what chunk control has made of them."""
+        settings = self.settings_at(tick)
+        return in_force(settings, self._steered_at(tick, settings)) if is_steered(settings) else settings
+
+    def _steered_at(self, tick: int, settings: EngineConfig) -> int | None:
+        """The size that chunk control had reached when `tick` began; None if it has decided nothing yet."""
+        setting = ChunkRange.of(settings).setting
+        for record in reversed(self.records[: tick + 1]):
+            for event in record.events:
+                if isinstance(event, ChunkSteered) and event.setting == setting:
+                    return event.old if record.tick == tick else event.new
+        return None
+
+    def settings_at(self, tick: int) -> EngineConfig:
+        """The settings chosen for `tick`, after the changes made until then."""
         changes: dict[str, Any] = {}
         for record in self.records[: tick + 1]:
             for event in record.events:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
+from scheduler_core.chunk_range import SETTINGS
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import ConfigError, TraceError
-from scheduler_core.events import ConfigChanged, FaultInjected, RequestAdmitted, RequestSkipped, SkipReason
+from scheduler_core.events import (
+    ChunkSteered,
+    ConfigChanged,
+    FaultInjected,
+    RequestAdmitted,
+    RequestSkipped,
+    SkipReason,
+)
 from scheduler_core.request import RequestStatus
 
 if TYPE_CHECKING:
@@ -57,6 +65,8 @@ def _check_settings(record: TickRecord, config: EngineConfig) -> EngineConfig:
                 config = config.replace(**new)
             except ConfigError as problem:
                 _damaged(f"the settings of tick {record.tick} are impossible: {problem}")
+        elif isinstance(event, ChunkSteered) and not (event.setting in SETTINGS.values() and event.old > 0 < event.new):
+            _damaged(f"tick {record.tick} sets {event.setting} from {event.old} to {event.new}")
     return config
 
 

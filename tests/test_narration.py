@@ -16,6 +16,7 @@ from scheduler_core.events import (
     BlockPublished,
     BlocksAllocated,
     BlocksFreed,
+    ChunkSteered,
     ConfigChanged,
     Event,
     FaultInjected,
@@ -33,6 +34,7 @@ from scheduler_core.events import (
     RequestSkipped,
     SkipReason,
     SliceExpired,
+    SteerReason,
     TokenSampled,
 )
 from scheduler_core.laws import Law
@@ -176,6 +178,42 @@ EXAMPLES: list[tuple[Event, str]] = [
         "Settings changed. quantum from 8 to none; chunk_size from 32 to 16.",
     ),
     (
+        ChunkSteered("chunk_size", 32, 20, 0.04, 0.062, -0.022, SteerReason.TOO_SLOW),
+        "The chunk size shrinks from 32 to 20 tokens. The tick took 62 ms; the target is 40 ms.",
+    ),
+    (
+        ChunkSteered("max_num_batched_tokens", 20, 24, 0.04, 0.03, 0.01, SteerReason.FASTER_THAN_NEEDED),
+        "The token budget grows from 20 to 24 tokens. The tick took 30 ms; the target is 40 ms.",
+    ),
+    (
+        ChunkSteered("chunk_size", 20, 20, 0.04, 0.041, -0.001, SteerReason.ON_TARGET),
+        "The chunk size stays at 20 tokens. The tick took 41 ms, near enough: the target is 40 ms.",
+    ),
+    (
+        ChunkSteered("chunk_size", 16, 16, 0.01, 0.03, -0.02, SteerReason.AT_LOWEST),
+        "The chunk size stays at 16 tokens. The target cannot be kept: the tick took 30 ms with the smallest size, "
+        "16 tokens; the target is 10 ms.",
+    ),
+    (
+        ChunkSteered("chunk_size", 32, 32, 0.09, 0.04, 0.05, SteerReason.AT_HIGHEST),
+        "The chunk size stays at 32 tokens. It is as large as the settings allow: the tick took 40 ms; the target is "
+        "90 ms.",
+    ),
+    (
+        ChunkSteered("chunk_size", 20, 20, 0.04, 0.02, 0.02, SteerReason.NOTHING_TO_CUT),
+        "The chunk size stays at 20 tokens. Another size would not have changed this tick: the tick took 20 ms; the "
+        "target is 40 ms.",
+    ),
+    (
+        ChunkSteered("chunk_size", 20, 20, 0.04, 0.0, 0.0, SteerReason.NOT_MEASURED),
+        "The chunk size stays at 20 tokens. This tick has no time to go by; the target is 40 ms.",
+    ),
+    (
+        ChunkSteered("chunk_size", 16, 32, 0.0, 0.04, 0.0, SteerReason.RAMP),
+        "The chunk size grows from 16 to 32 tokens. A ramp measures nothing: it grows while prompts are read, and "
+        "begins anew after that.",
+    ),
+    (
         FaultInjected("copy_out", "R3", "no space; its KV will be computed again"),
         "Copy_out failed for R3. No space; its KV will be computed again.",
     ),
@@ -205,6 +243,7 @@ def test_there_is_an_example_for_every_event_and_every_reason():
     examples = [event for event, _ in EXAMPLES]
     assert {type(event).__name__ for event in examples} == set(EVENT_TYPES)
     assert {e.reason for e in examples if isinstance(e, RequestSkipped)} == set(SkipReason)
+    assert {e.reason for e in examples if isinstance(e, ChunkSteered)} == set(SteerReason)
     assert {e.reason for e in examples if isinstance(e, RequestPreempted)} == set(PreemptReason)
     assert {e.reason for e in examples if isinstance(e, RequestFinished)} == set(FinishReason)
 
@@ -432,4 +471,4 @@ def test_every_preemption_finish_and_hit_is_told_in_its_tick(seed: int):
 
 def test_the_random_runs_tell_of_every_kind():
     kinds = {sentence.kind for seed in SEEDS for _, _, sentence in sentences_of(seed)}
-    assert kinds >= set(KINDS[: KINDS.index("memory")]) - {"law", "config", "refused", "fault"}
+    assert kinds >= set(KINDS[: KINDS.index("memory")]) - {"law", "config", "steered", "refused", "fault"}

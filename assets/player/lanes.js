@@ -44,6 +44,13 @@ class Budget {
   }
 }
 
+/** What chunk control has set for this tick; "" where nothing is steered. */
+function steeredNote(settings) {
+  if (!settings.enable_chunked_prefill || (settings.chunk_control ?? "fixed") === "fixed") return "";
+  const how = settings.chunk_control === "ramp" ? "ramp" : "adaptive";
+  return settings.chunk_moves === "budget" ? ` (${how})` : ` · chunk size ${settings.chunk_size} (${how})`;
+}
+
 function segmentLabel(facts, state, width) {
   const full = state.decodes ? facts.id : `${facts.id} · chunk of ${state.scheduled}`;
   if (width > full.length * 7 + 12) return full;
@@ -94,7 +101,8 @@ class Lanes {
 
   draw(view) {
     const { used, budget } = this.budget.draw(view);
-    setText(this.count, `${used} of ${budget} tokens${used > budget ? `, ${used - budget} over the budget` : ""}`);
+    const over = used > budget ? `, ${used - budget} over the budget` : "";
+    setText(this.count, `${used} of ${budget} tokens${over}${steeredNote(view.settings)}`);
     setAttr(this.count, "data-over", used > budget ? "" : null);
     const free = view.lanes.indexOf(-1);
     this.rows.show([...view.lanes.keys()], (row, lane) => {

@@ -11,6 +11,8 @@ from plotly.subplots import make_subplots
 
 from pages.components.blame_charts import where_time_went, who_cost_whom
 from pages.components.chart import BARE, BLUE, GREEN, GREY, PURPLE, VERMILLION, Chart, clock, look
+from pages.components.roofline_chart import roofline_chart
+from pages.components.steering_chart import steering_chart
 from scheduler_core.blame import Blame, blame
 from scheduler_core.metrics import Series, request_metrics, series
 from scheduler_core.trace import Trace
@@ -22,8 +24,10 @@ def charts(trace: Trace) -> None:
         st.caption("There is no tick to draw yet.")
         return
     ledger = _ledger(trace)
-    drawn = (queue_and_memory(trace), first_and_next_tokens(trace))
-    for chart in (*drawn, where_time_went(trace, ledger), who_cost_whom(trace, ledger)):
+    steered = steering_chart(trace)
+    drawn = (queue_and_memory(trace), *([steered] if steered else []), first_and_next_tokens(trace))
+    ledgers = (where_time_went(trace, ledger), who_cost_whom(trace, ledger))
+    for chart in (*drawn, *ledgers, roofline_chart(trace.config.cost)):
         st.subheader(chart.title, anchor=False)
         st.caption(chart.note)
         st.plotly_chart(

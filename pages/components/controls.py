@@ -25,6 +25,8 @@ BUDGET = "budget"
 QUANTA = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32)
 CHUNKS = (1, 2, 4, 7, 8, 12, 16, 20, 24, 28, 32, 48, 64, 96, 128)
 
+#: Shown only while chunk control uses them.
+STEERING = ("chunk_target_ms", "chunk_signal", "chunk_response", "chunk_moves")
 #: Folded away, in the order shown.
 FOLDED = (
     "num_blocks",
@@ -37,6 +39,8 @@ FOLDED = (
     "aging",
     "mlfq_levels",
     "cap_lone_request",
+    "chunk_control",
+    *STEERING,
     "max_model_len",
     "seed",
     "cost",
@@ -115,7 +119,7 @@ class SettingsPanel:
         with st.container(key=f"dial_{self._side}{field}", gap=None):
             with st.container(horizontal=True, horizontal_alignment="distribute", gap="small", wrap=False):
                 st.markdown(f"**{FIELDS[field].label}**", width="content", help=FIELDS[field].help)
-                st.markdown(f"`{position_label(field, position)}`", width="content")
+                st.markdown(f"`{self._dial_label(field, position)}`", width="content")
             self._show(key, position)
             st.select_slider(
                 FIELDS[field].label,
@@ -172,7 +176,9 @@ class SettingsPanel:
             )
 
     def folded(self, field: str) -> None:
-        """A setting with its name above it."""
+        """A setting with its name above it; one that would do nothing as things stand is left out."""
+        if field in STEERING and not self._steers(field):
+            return
         key, label, told = self._key(field), FIELDS[field].label, FIELDS[field].help
         self._show(key, self._value(field))
         if field in FLAGS:
@@ -224,6 +230,16 @@ class SettingsPanel:
         for name, value in position_changes(field, st.session_state[self._key(field)]).items():
             self._state.choose(name, value, self._base)
         self._on_change()
+
+    def _steers(self, field: str) -> bool:
+        """Whether chunk control, as it is chosen, uses the setting."""
+        control = self._value("chunk_control")
+        return control == "pid" or (control == "ramp" and field == "chunk_moves")
+
+    def _dial_label(self, field: str, position: Position) -> str:
+        moves = self._value("chunk_control") != "fixed" and self._value("chunk_moves") == "chunk"
+        upper = "up to " if field == "chunk_size" and moves and position != OFF else ""
+        return upper + position_label(field, position)
 
     def _position(self, field: str) -> Position:
         if field == "quantum":

@@ -18,6 +18,7 @@ PAGE_BOUNDS: dict[str, tuple[int, int]] = BOUNDS | {
     "max_num_seqs": (1, 64),
     "max_model_len": (2, 8192),
     "chunk_size": (1, 4096),
+    "chunk_target_ms": (1, 60_000),
     "quantum": (1, 1000),
     "aging": (0, 1000),
     "num_swap_blocks": (0, 4096),
@@ -58,6 +59,19 @@ FIELDS: dict[str, Field] = {
     "priority_push_out": Field("Push-out", "A waiting request of a better class may push out a running one."),
     "batch_order": Field("Batch order", "Who takes the budget first: decodes, the order of admission, or prefills."),
     "admission": Field("Admission", "When a prompt is let in: what memory must be free for it."),
+    "chunk_control": Field(
+        "Chunk control",
+        "Fixed, or moved between ticks: by a PID that keeps a time near its target, or by a ramp that measures "
+        "nothing. The chunk size above is then the largest.",
+    ),
+    "chunk_target_ms": Field("Target (ms)", "The time that chunk control keeps ticks, or gaps, near: its setpoint."),
+    "chunk_signal": Field(
+        "Target for",
+        "What is measured: the virtual length of a tick, the ITL p99 over the last ticks, or the measured length of a "
+        "tick of a live run.",
+    ),
+    "chunk_moves": Field("Moves", "What chunk control sets: the chunk size, or the budget of the whole tick."),
+    "chunk_response": Field("Response", "How strongly it reacts; nervous overshoots and swings."),
     "seed": Field("Seed", "Starts every random draw; the same seed gives the same run."),
     "cost": Field("Clock", "How long a tick lasts in virtual time: unit (one second), or a named machine."),
 }
@@ -77,6 +91,14 @@ CHOICE_LABELS: dict[str, str] = {
     "whole_prompt": "whole prompt",
     "first_chunk": "first chunk",
     "when_empty": "only when empty",
+    "fixed": "fixed",
+    "pid": "adaptive (PID)",
+    "ramp": "ramp",
+    "tick": "a tick",
+    "itl_p99": "ITL p99",
+    "measured_tick": "a measured tick",
+    "chunk": "the chunk size",
+    "budget": "the budget",
 }
 
 PRESET_LABELS: dict[str, str] = {

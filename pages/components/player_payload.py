@@ -28,6 +28,7 @@ from scheduler_core.events import (
     SliceExpired,
     TokenSampled,
 )
+from scheduler_core.lookup import configs
 from scheduler_core.narration import narrate_tick
 from scheduler_core.request import FinishReason, RequestStatus
 from scheduler_core.sentence import KINDS, Sentence
@@ -60,6 +61,8 @@ _SETTINGS = (
     "quantum",
     "chunk_size",
     "enable_chunked_prefill",
+    "chunk_control",
+    "chunk_moves",
     "enable_prefix_caching",
     "policy",
     "preemption_mode",
@@ -125,14 +128,11 @@ def _backend(trace: Trace) -> dict[str, Any]:
 
 def _settings(trace: Trace) -> list[list[Any]]:
     """The settings that are drawn: those at the start, then after each change, with the tick of the change."""
-    config = trace.config
-    found = [[0, _drawn_settings(config)]]
-    for record in trace.records:
-        for event in record.events:
-            if isinstance(event, ConfigChanged):
-                changes = {name: EngineConfig.parse_field(name, new) for name, _, new in event.changes}
-                config = config.replace(**changes)
-                found.append([record.tick, _drawn_settings(config)])
+    found = [[0, _drawn_settings(trace.config_at(0) if trace.records else trace.config)]]
+    for tick, config in enumerate(configs(trace)):
+        drawn = _drawn_settings(config)
+        if drawn != found[-1][1]:
+            found.append([tick, drawn])
     return found
 
 

@@ -114,7 +114,7 @@ def test_every_preset_runs(preset: str):
 
 
 def test_every_setting_of_a_run_has_a_widget():
-    at = open_playground()
+    at = open_playground(scenario="long_prompt_meets_chat", chunk_control="pid")
     drawn = {
         widget.key
         for kind in (at.select_slider, at.selectbox, at.number_input, at.toggle)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from scheduler_core.config import EngineConfig
 from scheduler_core.events import (
-    ConfigChanged,
     RequestAdmitted,
     RequestFinished,
     RequestPreempted,
@@ -19,7 +18,7 @@ from scheduler_core.events import (
     TokenSampled,
 )
 from scheduler_core.instant import longest
-from scheduler_core.lookup import require_full
+from scheduler_core.lookup import configs, require_full
 from scheduler_core.output import ScheduledRequest
 from scheduler_core.request import FinishReason, RequestStatus
 from scheduler_core.trace import RequestSnapshot, TickRecord, Trace
@@ -126,7 +125,7 @@ class Scenes:
         self._ends: list[tuple[int, str, FinishReason]] = []
         self._last: dict[str, tuple[RequestSnapshot, ScheduledRequest | None]] = {}
         self._lanes: list[dict[str, int]] = []
-        self.config_by_tick = _configs(trace)
+        self.config_by_tick = configs(trace)
         for record in trace.records:
             self._read(record)
         self._assign_lanes()
@@ -301,17 +300,6 @@ def short_labels(ids: list[str]) -> dict[str, str]:
     if all(digits) and len(set(digits)) == len(ids):
         return dict(zip(ids, digits, strict=True))
     return {name: str(place) for place, name in enumerate(ids, 1)}
-
-
-def _configs(trace: Trace) -> list[EngineConfig]:
-    """The configuration in force in each tick."""
-    config, found = trace.config, []
-    for record in trace.records:
-        for event in record.events:
-            if isinstance(event, ConfigChanged):
-                config = config.replace(**{name: EngineConfig.parse_field(name, new) for name, _, new in event.changes})
-        found.append(config)
-    return found
 
 
 def _working(item: ScheduledRequest) -> Activity:
