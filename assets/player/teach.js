@@ -27,6 +27,9 @@ const CODE = ".st-key-teach_qr button";
 /** What leads on in a lesson: the answer that was chosen, else no answer, else the next step. */
 const ONWARD = [".st-key-lesson_reveal button", ".st-key-lesson_skip button", ".st-key-lesson_on button"];
 const BACKWARD = [".st-key-lesson_back button"];
+const BAND = ".st-key-teach_lesson .st-key-lesson_band";
+/** Pixels of a text out of sight that are worth a scroll of their own. */
+const WORTH = 24;
 
 class Teach {
   constructor(stage) {
@@ -148,7 +151,7 @@ class Teach {
 
   go(by) {
     if (this.wish.clicker === "run") this.stage.step(by);
-    else press(by > 0 ? ONWARD : BACKWARD);
+    else if (!turnPage(by)) press(by > 0 ? ONWARD : BACKWARD);
   }
 
   /** Stops what can be stopped; else the way out gets the focus, and Escape there leaves. */
@@ -160,6 +163,15 @@ class Teach {
     if (!leave) return null;
     return () => (document.activeElement === leave ? leave.click() : leave.focus());
   }
+}
+
+/** Scrolls on in a text that is longer than the screen; false where there is no more of it that way. */
+function turnPage(by) {
+  const band = document.querySelector(BAND);
+  if (!band) return false;
+  const left = by > 0 ? band.scrollHeight - band.clientHeight - band.scrollTop : band.scrollTop;
+  band.scrollTop = left < WORTH ? 0 : band.scrollTop + by * 0.75 * band.clientHeight;
+  return left >= WORTH;
 }
 
 /** Presses the first button that is there and can be pressed. */
