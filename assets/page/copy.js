@@ -27,7 +27,7 @@ export default function ({ data, parentElement }) {
   button.onclick = async () => {
     const worked = await copied(data.text, parentElement.querySelector(".copy"));
     button.focus();
-    said.textContent = worked ? "Copied." : "The browser did not allow it: select the link below and copy it.";
+    said.textContent = worked ? "Copied." : data.failed;
     clearTimeout(parentElement.tickscopeSaid);
     parentElement.tickscopeSaid = setTimeout(() => { said.textContent = ""; }, SAID_FOR);
   };

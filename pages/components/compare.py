@@ -23,8 +23,10 @@ from pages.components.compare_visit import (
     write_address,
 )
 from pages.components.compare_what_if import made_up_note, what_if
+from pages.components.copy_link import copy_link, here
 from pages.components.link import tick_from
 from pages.components.plain import plain
+from pages.components.play_state import IMPORTED
 from pages.components.player import stage
 from pages.components.settings import SettingsError, limits
 from pages.components.teach_bar import teach_dialogs
@@ -117,6 +119,9 @@ def _stages(state: CompareState, left: Trace, right: Trace, backend: str, mark: 
                 last_tick=last,
             )
     write_address(state)
+    if is_shown("panels") and state.first.scenario != IMPORTED:
+        # A run from a file cannot travel in a link.
+        copy_link(here(to_query(state), state.tick), key="compare_copy", is_shown=False)
 
 
 def _banner(state: CompareState, left: Trace, right: Trace, first: FirstDifference | None) -> None:

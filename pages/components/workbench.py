@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.compare_what_if import ask
 from pages.components.controls import Dial, controls
+from pages.components.copy_link import here
 from pages.components.drop import drop_anywhere
 from pages.components.header import header, subtitle
-from pages.components.link import tick_from, to_address, to_query
+from pages.components.link import tick_from, to_query
 from pages.components.live import LOOK_EVERY, live_visit
 from pages.components.live_bar import live_bar
 from pages.components.panels import panels
@@ -187,13 +186,7 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
             state,
             trace,
             calm=not (view.playing or computing),
-            address=lambda: _full_address(state),
+            address=lambda: here(to_query(state, DEFAULT_SCENARIO), state.tick),
             on_select=lambda: seek(state),
         )
     write_address(state, PATH)
-
-
-def _full_address(state: PlayState) -> str:
-    here = urlsplit(st.context.url or "")
-    query = to_address(state, DEFAULT_SCENARIO)
-    return f"{here.scheme}://{here.netloc}{here.path}" + (f"?{query}" if query else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +22,7 @@ from scheduler_core.config import CHOICES, FIELD_NAMES, FLAGS, PRESETS
 from scheduler_core.cost_model import MACHINES
 from scheduler_core.sensitivity import FIGURES
 from scheduler_core.workload import list_scenarios
-from tests.pages.helpers import assert_drawn, everything_said, open_page, open_playground, stage_data, state
+from tests.pages.helpers import assert_drawn, component, everything_said, open_page, open_playground, stage_data, state
 
 SCENARIOS = list_scenarios()
 DEFAULT = "time_slices"
@@ -212,7 +212,8 @@ def test_the_page_stands_whatever_a_setting_says(name: str):
 
 def test_a_link_to_a_fork_opens_the_fork():
     added = pack([OwnRequest("X1", "Tell me a joke.", 8)])
-    at = open_page("compare", scenario="first_steps", at="7", add=added, abort="R2", b_quantum="1", tick="9")
+    asked = {"scenario": "first_steps", "add": added}
+    at = open_page("compare", **asked, at="7", abort="R2", b_quantum="1", tick="9")
     assert not at.exception
     fork = at.session_state["compare"].what_if
     assert (fork.at, [r.id for r in fork.add], fork.abort) == (7, ["X1"], ("R2",))
@@ -220,6 +221,8 @@ def test_a_link_to_a_fork_opens_the_fork():
     assert "X1" in [request["id"] for request in stage_data_of(at, 1)["requests"]]
     assert "X1" not in [request["id"] for request in stage_data(at)["run"]["requests"]]
     assert "damaged" not in everything_said(at)
+    copied = dict(parse_qsl(urlsplit(component(at, "tickscope_copy")["text"]).query))
+    assert copied == {**asked, "at": "7", "abort": "R2", "b_quantum": "1", "tick": "9"}
 
 
 def stage_data_of(at: AppTest, place: int) -> dict[str, list[dict[str, str]]]:
