@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,8 @@ from pages.components.settings import limits
 from pages.components.strip import live_source, worker
 from pages.components.sweep import Hole
 from scheduler_core.backends.replay import ReplayRunner
+from scheduler_core.backends.synthetic import SyntheticRunner
+from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine
 from scheduler_core.sensitivity import FIGURES, Reading, read
 from scheduler_core.trace import Trace
@@ -264,3 +267,34 @@ def test_a_live_run_without_all_its_tokens_gets_made_up_ones_and_says_so(computi
     assert run.requests == trace.requests
     longer = replace(trace, records=trace.records[:12])
     assert live_source(Workload(shipped("first_steps"), None), longer, computing).key == source.key
+
+
+def test_a_live_run_has_its_strips_and_lends_them_its_tokens_when_it_is_over(monkeypatch: pytest.MonkeyPatch):
+    runs = []
+
+    def factory(chosen: Workload, config: EngineConfig, weights: object) -> Any:
+        def make(report: object) -> tuple[Engine, SyntheticRunner]:
+            runner = SyntheticRunner(eos_every=5)
+            engine = Engine(config, runner)
+            for spec in chosen.scenario.specs(runner):
+                engine.add_request(spec)
+            runs.append(engine)
+            return engine, runner
+
+        return make
+
+    monkeypatch.setattr("pages.components.live._factory", factory)
+    monkeypatch.setattr("pages.components.live._weights", lambda: None)
+    at = open_playground(scenario="first_steps", backend="live", quantum="24")
+    at.button(key="live_start").click().run()
+    for _ in range(200):
+        if runs and not runs[0].has_work:
+            break
+        time.sleep(0.05)
+    at.run()
+    data = computed(at)["Quantum"]
+    assert_drawn(at)
+    assert data["notes"][0] == "Each run starts at tick 0 and draws the tokens of this live run."
+    # Its texts end early, which those of the recording and made-up ones do not.
+    assert data["values"][14] == read(runs[0].trace()).figures["worst_wait"]
+    assert data["values"] != computed(open_playground(scenario="first_steps", quantum="24"))["Quantum"]["values"]
