@@ -206,7 +206,7 @@ function fits(count, cell, width, height) {
 }
 
 function hostNote(run, saved, drops) {
-  if (!saved.length) return drops ? "not used: preempted KV is dropped" : "nothing saved";
+  if (!saved.length) return drops ? "Not used: preempted KV is dropped. Preemption by swap would save it." : "Nothing saved. Jump to a preemption to see some.";
   const tokens = saved.reduce((sum, state) => sum + state.saved, 0);
   const names = saved.length > 3 ? counted(saved.length, "request") : saved.map((state) => run.requests[state.request].id).join(", ");
   // Whole blocks are copied, the last one's empty places with them.

@@ -56,8 +56,14 @@ class WaitingCards extends Cards {
 
   contents(view) {
     const later = view.run.requests.length - view.states.size;
-    const nobody = later ? `nobody waits; ${later} still to come` : "nobody waits";
-    return { ...view.queue, nobody };
+    return { ...view.queue, nobody: this.nobody(view, later) };
+  }
+
+  /** What to do where nobody waits. */
+  nobody({ run, tick }, later) {
+    if (later) return `Nobody waits; ${later} still to come. Step on.`;
+    const hasWaited = run.where.some((row) => row.slice(0, tick).some((where) => where === WAITING || where === PREEMPTED));
+    return hasWaited ? "Nobody waits any more. Step back to see who did." : "Nobody waits: there is a lane for each.";
   }
 
   describe(part, view, state) {
@@ -86,7 +92,7 @@ class FinishedCards extends Cards {
   }
 
   contents(view) {
-    return { shown: view.finished, total: view.finished.length, nobody: "nobody yet" };
+    return { shown: view.finished, total: view.finished.length, nobody: "Nobody yet. Step on until an answer ends." };
   }
 
   describe(part, view, state) {

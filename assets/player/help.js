@@ -8,7 +8,7 @@ const KEYS = [
   ["N", "next event of the kind in the menu (Shift: the one before)"],
   ["1 2 3 4 5", "speed ½, 1, 2, 4, 8"],
   ["Esc", "let go of the selected request"],
-  ["?", "this help"],
+  ["?", "this help, with the tour"],
   ...TEACH_KEYS,
 ];
 
@@ -27,7 +27,8 @@ class Help {
     this.close = el("button", { class: "round quiet", type: "button", "aria-label": "Close help", text: "×", click: () => this.hide() });
     const keys = el("dl", { class: "keys" }, ...KEYS.flatMap(([key, text]) => [el("dt", {}, ...caps(key)), el("dd", { text })]));
     const panels = el("dl", { class: "parts" }, ...PANELS.flatMap(([name, text]) => [el("dt", { text: name }), el("dd", { text })]));
-    const head = el("header", {}, el("h2", { text: "How to read and drive the stage" }), this.close);
+    this.again = el("button", { class: "again", type: "button", text: "Take the tour", click: (event) => this.tour(event) });
+    const head = el("header", {}, el("h2", { text: "How to read and drive the stage" }), this.again, this.close);
     const card = el("div", { class: "sheet", tabindex: "-1" }, head, el("div", { class: "columns" }, keys, panels));
     this.card = card;
     this.node = el("div", { class: "help", role: "dialog", "aria-modal": "true", "aria-label": "Help", hidden: "" }, card);
@@ -51,10 +52,23 @@ class Help {
     (this.before ?? this.stage.root).focus({ preventScroll: true });
   }
 
+  /** The tour again, for whoever asks. */
+  tour(event) {
+    event.stopPropagation();
+    this.hide();
+    this.stage.tour.open();
+  }
+
+  /** The Tab key goes round between the two buttons. */
+  turn(event) {
+    event.preventDefault();
+    (this.stage.focused() === this.close ? this.again : this.close).focus({ preventScroll: true });
+  }
+
   key(event) {
     event.stopPropagation();
     if (event.key === "Escape" || event.key === "?") this.hide();
-    if (event.key === "Tab") event.preventDefault();
+    if (event.key === "Tab") this.turn(event);
   }
 }
 

@@ -20,7 +20,7 @@ class Narrator {
   draw(view) {
     const { lines, total } = view.narration;
     const [first, ...rest] = lines;
-    setText(this.lead, first?.lead ?? (this.stage.options.computing ? "Computing the first tick." : "No ticks yet."));
+    setText(this.lead, first?.lead ?? (this.stage.options.computing ? "Computing the first tick." : "No tick yet. Run it, or choose another scenario."));
     setText(this.text, first?.text ?? "");
     setAttr(this.node, "data-tone", TONES[first?.kind] ?? "wait");
     this.subject = first?.request ?? -1;

@@ -45,13 +45,16 @@ class Stage {
     this.host = new HostPool(this);
     this.timeline = new Timeline(this);
     this.narrator = new Narrator(this);
+    this.tour = new Tour(this);
     this.panels = [this.transport, this.scrubber, this.lanes, this.waiting, this.finished, this.blocks, this.host, this.timeline, this.narrator];
     const board = el("div", { class: "board" }, ...[this.waiting, this.lanes, this.finished, this.blocks, this.host, this.timeline].map((panel) => panel.node));
     this.message = el("p", { class: "message", role: "alert", hidden: "" });
     const inner = el("div", { class: "inner" }, this.message, this.transport.node, this.scrubber.node, board, this.narrator.node);
     this.root.prepend(inner);
-    this.root.append(this.help.node);
+    this.root.append(this.help.node, this.tour.node);
+    this.root.prepend(this.tour.offer);
     this.parent.append(this.root);
+    this.meanings = new Meanings(this);
     this.transport.showPlaying(false);
   }
 
@@ -105,6 +108,8 @@ class Stage {
     this.retheme();
     this.layout();
     this.show(this.tick, { still: true });
+    this.tour.update(options);
+    this.meanings.update(options.terms ?? {});
     if (isOvertaken) this.tell(CORRECTION_MS);
   }
 
@@ -247,7 +252,7 @@ class Stage {
     const { kind } = this.transport;
     const tick = direction > 0 ? nextTick(this.run, kind, this.tick) : previousTick(this.run, kind, this.tick);
     if (tick >= 0) this.seek(tick);
-    else this.narrator.say(`No ${direction > 0 ? "further" : "earlier"} ${JUMPS[kind].label}.`);
+    else this.narrator.say(`No ${direction > 0 ? "further" : "earlier"} ${JUMPS[kind].label}. Choose another kind of event in the menu.`);
   }
 
   // --- drawing ------------------------------------------------------------------------------------------------

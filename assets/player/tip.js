@@ -6,7 +6,8 @@ class Tip {
     this.facts = new WeakMap();
     this.title = el("strong");
     this.list = el("dl");
-    this.node = el("div", { class: "tip", role: "tooltip", hidden: "" }, this.title, this.list);
+    this.text = el("p");
+    this.node = el("div", { class: "tip", role: "tooltip", hidden: "" }, this.title, this.list, this.text);
     root.append(this.node);
     root.addEventListener("pointerover", (event) => event.pointerType !== "touch" && this.enter(event.target));
     root.addEventListener("pointerleave", () => this.hide());
@@ -14,7 +15,7 @@ class Tip {
     root.addEventListener("focusout", () => this.hide());
   }
 
-  /** `tell` gives { title, rows: [[name, value], ...] } or null when asked. */
+  /** `tell` gives { title, rows: [[name, value], ...], text } or null when asked; the text may be left out. */
   on(node, tell) {
     this.facts.set(node, tell);
     return node;
@@ -33,6 +34,7 @@ class Tip {
     this.shownFor = node;
     this.title.textContent = told.title;
     this.list.replaceChildren(...told.rows.flatMap(([name, value]) => [el("dt", { text: name }), el("dd", { text: value })]));
+    setText(this.text, told.text ?? "");
     this.node.hidden = false;
     return this.place(at ?? node.getBoundingClientRect());
   }

@@ -11,9 +11,11 @@ from plotly.subplots import make_subplots
 
 from pages.components.blame_charts import where_time_went, who_cost_whom
 from pages.components.chart import BARE, BLUE, GREEN, GREY, PURPLE, VERMILLION, Chart, clock, look
+from pages.components.empty import empty
 from pages.components.roofline_chart import roofline_chart
 from pages.components.steering_chart import steering_chart
-from scheduler_core.blame import Blame, blame
+from pages.components.terms import mark
+from scheduler_core.blame import Blame, blame, cost_matrix
 from scheduler_core.metrics import Series, request_metrics, series
 from scheduler_core.trace import Trace
 
@@ -21,15 +23,19 @@ from scheduler_core.trace import Trace
 def charts(trace: Trace) -> None:
     """Draw every chart of the run with its table."""
     if not trace.records:
-        st.caption("There is no tick to draw yet.")
+        empty("There is no tick to draw yet. Charts appear with the first one.", key="no_tick")
         return
     ledger = _ledger(trace)
     steered = steering_chart(trace)
     drawn = (queue_and_memory(trace), *([steered] if steered else []), first_and_next_tokens(trace))
     ledgers = (where_time_went(trace, ledger), who_cost_whom(trace, ledger))
+    told: set[str] = set()
     for chart in (*drawn, *ledgers, roofline_chart(trace.config.cost)):
         st.subheader(chart.title, anchor=False)
-        st.caption(chart.note)
+        if text := nothing_in(chart, ledger):
+            empty(text, key=f"no_{chart.key}")
+            continue
+        st.caption(mark(chart.note, told))
         st.plotly_chart(
             chart.figure,
             key=f"chart_{chart.key}",
@@ -38,6 +44,15 @@ def charts(trace: Trace) -> None:
         )
         with st.expander("As a table", key=f"table_{chart.key}", type="compact"):
             st.dataframe(chart.table, hide_index=True, key=f"data_{chart.key}")
+
+
+def nothing_in(chart: Chart, ledger: Sequence[Blame]) -> str:
+    """What to do where a chart would have nothing in it, "" where it has."""
+    if chart.key == "tokens" and not chart.table["TTFT (s)"].notna().any():
+        return "No request has a token yet. Play on, or give the requests more room."
+    if chart.key == "blame" and not cost_matrix(ledger):
+        return "Nobody waited for anybody. Add a request, or take fewer lanes, to see who costs whom."
+    return ""
 
 
 def _ledger(trace: Trace) -> tuple[Blame, ...]:

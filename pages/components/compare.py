@@ -150,6 +150,9 @@ def _parting(state: CompareState, left: Trace, right: Trace, first: FirstDiffere
 
 def _equal(left: Trace, right: Trace) -> str:
     if not settings_changed(left, right):
-        return "Both sides are equal: the same settings on the same requests give the same run, tick by tick."
+        return (
+            "Both sides are equal: the same settings on the same requests give the same run, tick by tick. Change a "
+            "setting on one side, or choose a pair."
+        )
     why = why_no_difference(left, right)
     return f"The settings differ, but both runs are equal, tick by tick. {why}".strip()

@@ -49,6 +49,8 @@ def museum(fresh: bool) -> None:
             "The laws are checked after every tick, and the run stops where one breaks, before more harm is done."
         )
         st.fragment(_watch)(name, is_on)
+    else:
+        st.caption("Nothing runs yet. Press Run it with the mistake: the law and the stage appear here.")
 
 
 def _start(is_on: bool) -> None:

@@ -47,6 +47,8 @@ def naive() -> None:
             finding = _found(shown.name)
             _result(shown, finding)
             told = f"Expected: {finding.expected} It did: {finding.happened}"
+        else:
+            st.caption("It has not run yet. Say to yourself what it will do, then press Run it.")
         _ways(step)
     announce("flaw", told or f"Flaw {step + 1}: {shown.title}. {shown.setup}")
 

@@ -265,7 +265,7 @@ def _further(lesson: Lesson) -> None:
 
 def _closing_words(score: Score) -> str:
     if not score.answered:
-        return f"You answered none of the {score.asked} questions."
+        return f"You answered none of the {score.asked} questions. Go back to a step that asks one, and predict."
     skipped = score.asked - score.answered
     left = f" You left out {skipped}." if skipped else ""
     return f"**{score.right} of {score.answered} right.**{left}"

@@ -9,11 +9,14 @@ import streamlit as st
 
 from pages.components.block_life import block_life
 from pages.components.charts import charts
+from pages.components.empty import empty
 from pages.components.export import export
 from pages.components.plain import plain, visible
 from pages.components.play_state import PANELS, PlayState
 from pages.components.tokens import tokens
 from pages.components.why import why
+from scheduler_core.biography import biography
+from scheduler_core.events import TokenSampled
 from scheduler_core.metrics import events_table
 from scheduler_core.trace import Trace
 
@@ -36,15 +39,15 @@ def panels(
     tabs = dict(zip(PANELS, st.tabs(PANELS, key="panel", on_change=opened), strict=True))
     with tabs[state.panel]:
         if not trace.records:
-            st.caption("Nothing has happened yet.")
+            empty("Nothing has happened yet. This fills with the first tick that is computed.", key="no_tick")
             return
         match state.panel:
             case "Why?":
                 why(trace, request_picker(state, trace, on_select), state.tick)
             case "Tokens":
-                tokens(trace, request_picker(state, trace, on_select), state.tick)
+                _tokens(state, trace, on_select)
             case "Blocks":
-                block_life(trace, _block_picker(state, trace))
+                _block(state, trace)
             case "Charts":
                 _charts(trace, calm)
             case "Events":
@@ -75,7 +78,63 @@ def request_picker(state: PlayState, trace: Trace, on_select: Callable[[], None]
         st.selectbox(
             "Request", ids, ids.index(chosen), key=key, on_change=pick, width=200, format_func=visible,
         )  # fmt: skip
+    if not state.selected:
+        st.caption(f"Nobody is selected, so this is about {plain(chosen)}. Click a request, here or on the stage.")
     return chosen
+
+
+def _tokens(state: PlayState, trace: Trace, on_select: Callable[[], None]) -> None:
+    """The text of the chosen request, and before its first token the way to it."""
+    request = request_picker(state, trace, on_select)
+    first = _first_token(trace, request)
+    if first is None:
+        empty(f"{request} gets no token in this run. Choose another request.", key="no_token")
+    elif first > state.tick:
+
+        def go() -> None:
+            state.tick = first
+            on_select()
+
+        empty(f"{request} has no token yet.", key="no_token", button=f"Go to its first, tick {first:,}", on_click=go)
+    tokens(trace, request, state.tick)
+
+
+def _first_token(trace: Trace, request: str) -> int | None:
+    return next(
+        (
+            record.tick
+            for record in trace.records
+            for event in record.events
+            if isinstance(event, TokenSampled) and event.request_id == request
+        ),
+        None,
+    )
+
+
+def _block(state: PlayState, trace: Trace) -> None:
+    """The life of the chosen block; for one that nobody took, the way to one that has a life."""
+    chosen = _block_picker(state, trace)
+    block_life(trace, chosen)
+    if biography(trace, chosen):
+        return
+    taken = _first_taken(trace)
+    if taken is None:
+        empty("No request took a block in this run. Take requests that fit into it.", key="no_block")
+        return
+
+    def go() -> None:
+        state.block = taken
+
+    empty("Choose a block that is coloured on the stage.", key="no_block", button=f"Show block {taken}", on_click=go)
+
+
+def _first_taken(trace: Trace) -> int | None:
+    """The first block that anybody held, by time and then by number."""
+    for record in trace.records:
+        held = [block for request in record.snapshot.requests for block in request.block_ids] if record.snapshot else []
+        if held:
+            return min(held)
+    return None
 
 
 def _block_picker(state: PlayState, trace: Trace) -> int:
@@ -125,6 +184,10 @@ def _events(trace: Trace, state: PlayState) -> None:
         rows = [row for row in rows if row.tick == state.tick]
     elif view == EVENT_VIEWS[1]:
         rows = [row for row in rows if row.tick <= state.tick]
+    if not rows:
+        where = "in this tick" if view == EVENT_VIEWS[0] else view
+        empty(f"Nothing happened {where}. Step on, or choose “{EVENT_VIEWS[-1]}”.", key="no_event")
+        return
     table = pd.DataFrame(
         {
             "tick": [row.tick for row in rows],

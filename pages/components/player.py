@@ -12,6 +12,7 @@ from typing import Any
 import streamlit as st
 
 from pages.components.player_payload import payload
+from scheduler_core.glossary import terms
 from scheduler_core.trace import Trace
 
 __all__ = ["StageState", "payload", "stage"]
@@ -37,9 +38,24 @@ _SCRIPTS = (
     "narrator",
     "teach",
     "help",
+    "tour",
+    "meanings",
     "stage",
     "main",
 )
+
+#: The glossary's term behind each mark of the legend and each panel.
+_MEANINGS = {
+    "cached": "hit",
+    "computed": "prefill",
+    "chunk": "chunk",
+    "generated": "decode",
+    "preempted": "preemption",
+    "waiting": "queue",
+    "tick": "tick",
+    "kv": "kv-cache",
+    "host": "host-pool",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +112,7 @@ def stage(
     url: str | None = "tick",
     spoilers: bool = True,
     why: bool = True,
+    tour: bool = False,
     label: str | None = None,
     mark: int | None = None,
     last_tick: int | None = None,
@@ -109,7 +126,8 @@ def stage(
     stage stays where its user left it, also when the trace changes. `computing` marks a live run that goes on.
     `status` is "recorded", "live" or "synthetic", `clock` "virtual" or "measured". Stages with the same `link`
     move together, up to the end of the longest of their runs, `last_tick`; `mark` is a tick to flag on the scrubber.
-    `url` names the address parameter that holds the tick (None: leave the address alone);
+    `tour` offers a first visitor the tour. `url` names the address parameter that holds the tick (None: leave the
+    address alone);
     without `spoilers` nothing after the tick is shown; `why` offers the link to the reasons. `panel` is the one to
     point at; a run that is cut short has `room` for so many ticks on its scales. `teach` is the teacher view: what is
     hidden, and what a clicker does.
@@ -129,6 +147,8 @@ def stage(
                 "url": url,
                 "spoilers": spoilers,
                 "why": why,
+                "tour": tour,
+                "terms": _terms(),
                 "panel": panel,
                 "room": room,
                 "teach": teach,
@@ -140,6 +160,11 @@ def stage(
     )
     _remember_seq(result, key)
     return _state(result, trace, tick, selected, len(trace.records) - 1 if last_tick is None else last_tick)
+
+
+def _terms() -> dict[str, tuple[str, str]]:
+    """Title and definition of the terms behind the stage's marks and panels."""
+    return {name: (terms()[key].name, terms()[key].text) for name, key in _MEANINGS.items()}
 
 
 def _nothing() -> None:

@@ -80,7 +80,7 @@ def _dialog(state: PlayState, config: EngineConfig, on_run: Callable[[], None]) 
     for row in rows:
         _row(row)
     if not rows:
-        st.info("There is no request yet.")
+        st.info("There is no request yet. Add one, or paste several below.")
     with st.container(horizontal=True):
         st.button("Add a request", key="add_request", on_click=_add_empty)
         if state.scenario != OWN:

@@ -61,6 +61,7 @@ def _stage(trace: Trace, tick: int) -> None:
         tick=tick,
         status="recorded" if is_real else "synthetic",
         clock="measured" if is_real else "virtual",
+        tour=True,
     )
     if view.why_clicked:
         st.switch_page("pages/playground.py", query_params=_instant(view.tick, view.action_request))

@@ -9,6 +9,7 @@ from pages.components.compare_what_if import ask
 from pages.components.controls import Dial, controls
 from pages.components.copy_link import here
 from pages.components.drop import drop_anywhere
+from pages.components.empty import empty
 from pages.components.header import header, subtitle
 from pages.components.link import tick_from, to_query
 from pages.components.live import LOOK_EVERY, live_visit
@@ -69,6 +70,8 @@ def workbench(fresh: bool) -> None:
         if told and note is not None:
             note.info(plain(told))
         _stage_and_panels(state, now)
+    else:
+        _no_run(state)
     requests_dialog(state, now.config or base, lambda: _other_run(state))
     if is_shown("choices"):
         drop_anywhere(state)
@@ -76,6 +79,17 @@ def workbench(fresh: bool) -> None:
     if dials is not None:
         # Last, though nobody waits for it: what stands above comes first.
         strips(state, now, dials)
+
+
+def _no_run(state: PlayState) -> None:
+    """What to do where not even an earlier run stands."""
+
+    def start_over() -> None:
+        state.scenario, state.preset, state.overrides = DEFAULT_SCENARIO, "", {}
+        _other_run(state)
+
+    told = "There is no run to show. Mend what the message above names, or start with a scenario as it is."
+    empty(told, key="no_run", button="Start with a scenario", on_click=start_over)
 
 
 def _settings(
@@ -170,6 +184,7 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
         clock="measured" if trace.backend.kind == "model" else "virtual",
         why=is_shown("panels"),
         teach=stage_teach("run"),
+        tour=not computing,
     )
     state.tick, state.selected = view.tick, view.selected or ""
     if view.stop_clicked and run is not None:
