@@ -20,6 +20,7 @@ from pages.components.picture.stage_picture import StagePicture
 from pages.components.picture.timeline_picture import timeline_svg
 from pages.components.plain import visible
 from pages.components.play_state import IMPORTED, PlayState
+from pages.components.teach_state import is_shown
 from scheduler_core.metrics import EventRow, events_table
 from scheduler_core.perfetto import to_perfetto
 from scheduler_core.trace import Trace
@@ -32,7 +33,7 @@ def export(trace: Trace, state: PlayState, address: str, *, calm: bool) -> None:
     """Offer the link and the files; each file is made when it is asked for. `calm`: no tick is being added."""
     name = file_stem(trace.scenario)
     left, right = st.columns(2, gap="large")
-    with right:
+    with left:
         st.markdown("**Link to this instant**")
         if state.scenario == IMPORTED:
             st.caption("This run came from a file, and a file cannot travel in a link: send the file itself.")
@@ -40,10 +41,11 @@ def export(trace: Trace, state: PlayState, address: str, *, calm: bool) -> None:
             copy_link(address, key="copy_link")
         st.markdown("**The run**")
         _files(trace, name)
-        st.markdown("**Open a file**")
-        drop_area(state, "export")
+        if is_shown("choices"):
+            st.markdown("**Open a file**")
+            drop_area(state, "export")
     # Last, as a GIF that is being made holds up what comes after it.
-    with left:
+    with right:
         st.markdown("**Pictures**")
         palette = _palette()
         _pictures(trace, min(state.tick, len(trace.records) - 1), palette, name)
