@@ -75,6 +75,7 @@ def kept_in_full(config: EngineConfig = CONFIG) -> Trace:
         {"policy": "longest_prefix", "quantum": None},
         {"enable_prefix_caching": False, "cost": "unit"},
         {"policy": "mlfq", "aging": 3, "num_swap_blocks": 8},
+        {"chunk_control": "pid", "chunk_target_ms": 60},
     ],
     ids=str,
 )
@@ -116,8 +117,10 @@ def window_of(trace: Trace, first: int, last: int) -> list[object]:
 
 
 @pytest.mark.parametrize("most", [12, 0], ids=["from checkpoints", "from the start"])
-def test_a_window_has_the_very_records_of_a_run_that_keeps_everything(most: int) -> None:
-    run, trace = big_run(checkpoints=Checkpoints(most)), kept_in_full()
+@pytest.mark.parametrize("control", ["fixed", "pid"])
+def test_a_window_has_the_very_records_of_a_run_that_keeps_everything(most: int, control: str) -> None:
+    config = CONFIG.replace(chunk_control=control)
+    run, trace = big_run(config, checkpoints=Checkpoints(most)), kept_in_full(config)
     last = len(trace.records) - 1
     for first, final in ((0, 20), (37, 90), (last // 2, last // 2), (last - 5, last)):
         window = run.window(first, final)
