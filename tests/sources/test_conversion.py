@@ -114,10 +114,9 @@ def test_in_a_conversation_of_lengths_the_shorter_prompt_begins_the_longer_one()
 
 
 def test_a_conversation_without_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = read("prompt,output_tokens,conversation\n" + "word,1,talk\n" * 1_001)
-    with pytest.raises(
-        WorkloadError, match=r"line 1002: conversation 'talk' has more than 1,000 turns; leave some out"
-    ):
+    source = read("prompt,output_tokens,conversation\n" + "word,1,talk\n" * 51)
+    monkeypatch.setattr(conversion, "MAX_TURNS", 50)
+    with pytest.raises(WorkloadError, match=r"line 52: conversation 'talk' has more than 50 turns; leave some out"):
         specs(source)
     monkeypatch.setattr(conversion, "MAX_TOKENS", 100)
     with pytest.raises(WorkloadError, match=r"line 27: the prompt has 103 tokens; at most 100 are taken"):
