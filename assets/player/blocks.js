@@ -205,8 +205,15 @@ function fits(count, cell, width, height) {
   return Math.ceil(count / columns) * (cell + gap) - gap <= height;
 }
 
+/** What to do to see something here. */
+function nothingSaved(run, drops) {
+  if (drops) return "Not used: preempted KV is dropped. Preemption by swap would save it.";
+  const isPreempted = run.events.some((event) => event.name === "preempted");
+  return isPreempted ? "Nothing saved. Jump to a preemption to see some." : "Nothing saved: nobody is preempted here.";
+}
+
 function hostNote(run, saved, drops) {
-  if (!saved.length) return drops ? "Not used: preempted KV is dropped. Preemption by swap would save it." : "Nothing saved. Jump to a preemption to see some.";
+  if (!saved.length) return nothingSaved(run, drops);
   const tokens = saved.reduce((sum, state) => sum + state.saved, 0);
   const names = saved.length > 3 ? counted(saved.length, "request") : saved.map((state) => run.requests[state.request].id).join(", ");
   // Whole blocks are copied, the last one's empty places with them.

@@ -11,7 +11,7 @@ from pages.components.plain import plain
 
 def empty(text: str, *, key: str, button: str = "", on_click: Callable[[], None] | None = None) -> None:
     """Say what to do next, and offer to do it."""
-    with st.container(border=True, key=f"empty_{key}"):
-        st.markdown(plain(text))
+    with st.container(border=True, key=f"empty_{key}", horizontal=True, vertical_alignment="center"):
+        st.markdown(plain(text), width="content")
         if button:
             st.button(button, key=f"do_{key}", on_click=on_click)

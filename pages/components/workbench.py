@@ -88,6 +88,10 @@ def _no_run(state: PlayState) -> None:
         state.scenario, state.preset, state.overrides = DEFAULT_SCENARIO, "", {}
         _other_run(state)
 
+    if state.scenario == OWN:
+        told = "There is no run to show. Write what to ask, or choose a scenario above."
+        empty(told, key="no_run", button="Write requests", on_click=open_requests)
+        return
     told = "There is no run to show. Mend what the message above names, or start with a scenario as it is."
     empty(told, key="no_run", button="Start with a scenario", on_click=start_over)
 

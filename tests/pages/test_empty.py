@@ -86,11 +86,11 @@ def test_one_request_of_one_s_own_is_drawn_in_every_panel(panel: str):
         assert "Nobody waited for anybody." in words(at)
 
 
-def test_where_no_run_stands_a_scenario_is_offered():
+def test_where_nothing_was_written_the_dialog_is_offered():
     at = open_playground(scenario="own")
-    assert "There is no run to show." in words(at)
+    assert "There is no run to show. Write what to ask" in words(at)
     press(at, "do_no_run")
-    assert_drawn(at)
+    assert [button for button in at.button if button.key == "add_request"]
 
 
 def test_equal_sides_say_how_to_make_them_differ():
