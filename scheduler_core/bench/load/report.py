@@ -19,6 +19,14 @@ from scheduler_core.summary import METRICS, RANKS, Targets
 
 OVERVIEW_BUCKETS = 200
 
+#: Heading -> key.
+_SWEEP_LATENCIES = {
+    "TTFT p50 ms": "median_ttft_ms",
+    "TTFT p99 ms": "p99_ttft_ms",
+    "ITL p99 ms": "p99_itl_ms",
+    "E2E p50 ms": "median_e2el_ms",
+}
+
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2E latency"}
 
 
@@ -100,7 +108,7 @@ def _latency_table(run: Mapping[str, Any]) -> Table:
 
 
 def _tenant_table(tenants: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = _table("tenant", "completed", "failed", "tokens", "TTFT p50", "TTFT p99", "tokens/s of latency")
+    table = _table("tenant", "completed", "failed", "tokens", "TTFT p50 ms", "TTFT p99 ms", "tokens/s of latency")
     for name, each in tenants.items():
         table.add_row(
             name,
@@ -137,7 +145,7 @@ def _sweep_table(runs: Sequence[Mapping[str, Any]], knee_rate: float | None) -> 
             _number(run["request_throughput"]),
             _number(run["output_throughput"]),
             _number(run["request_goodput"]),
-            *(_number(run[f"{key}_ms"]) for key in ("median_ttft", "p99_ttft", "p99_itl", "median_e2el")),
+            *(_number(run[key]) for key in _SWEEP_LATENCIES.values()),
             _share(run["prefix_hit_rate"]),
             "< knee" if run["request_rate"] == knee_rate else "",
         )
