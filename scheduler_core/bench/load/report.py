@@ -123,20 +123,7 @@ def _tenant_table(tenants: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _sweep_table(runs: Sequence[Mapping[str, Any]], knee_rate: float | None) -> Table:
-    table = _table(
-        "rate /s",
-        "done",
-        "failed",
-        "req/s",
-        "tok/s",
-        "good/s",
-        "TTFT p50",
-        "TTFT p99",
-        "ITL p99",
-        "E2E p50",
-        "hits",
-        "",
-    )
+    table = _table("rate /s", "done", "failed", "req/s", "tok/s", "good/s", *_SWEEP_LATENCIES, "hits", "")
     for run in runs:
         table.add_row(
             f"{run['request_rate']:g}",
