@@ -10,11 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from scheduler_core.cost_model import machine
 from scheduler_core.errors import LessonError, TickscopeError
 from scheduler_core.events import BlockEvicted, BlockPublished, RequestPreempted, RequestRestored
 from scheduler_core.lesson_stop import Stop
 from scheduler_core.lookup import request_in, spec_of
 from scheduler_core.metrics import RequestMetrics, request_metrics, totals
+from scheduler_core.roofline import LARGEST, cost, knee, prefill
 from scheduler_core.trace import RequestSnapshot, Snapshot, TickRecord, Trace
 from scheduler_core.words import number, size
 
@@ -232,6 +234,12 @@ def _swap_row(where: Where, name: str) -> Figure:
     raise LessonError(f"no length of {where.subject!r} tokens was measured")
 
 
+def _whole(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= LARGEST:
+        raise LessonError(f"{text!r} is no number of tokens from 1 to {LARGEST}")
+    return int(text)
+
+
 def _modelled(where: Where) -> Figure:
     for row in _swap(SWAP_FIGURES)["modelled"]:
         if row["machine"] == where.subject and row["is_its_own_bus"]:
@@ -276,6 +284,9 @@ FIGURES: dict[str, Callable[[Where], Figure]] = {
     "lost": lambda at: _count(_preempted(at).tokens_lost),
     "copied_back": lambda at: _count(_restored(at).tokens_copied),
     "found_again": lambda at: _count(_restored(at).hit_tokens),
+    # of the cost model
+    "tick_of": lambda at: at.seconds(cost(prefill(_whole(at.subject)), machine(at.trace.config.cost)).seconds),
+    "knee": lambda at: _count(knee(machine(at.subject))),
     # measured by the benchmark
     "swap_time": lambda at: _swap_row(at, "swap_s"),
     "recompute_time": lambda at: _swap_row(at, "recompute_in_company_s"),

@@ -203,6 +203,7 @@ def _find(name_or_path: str | Path) -> Path:
 _ORDER = (
     "first_steps",
     "long_prompt_meets_chat",
+    "burst",
     "shared_system_prompt",
     "time_slices",
     "memory_pressure",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import random
 from collections.abc import Sequence
 from itertools import pairwise
@@ -399,3 +400,13 @@ def test_a_target_on_the_unit_clock_is_refused_with_a_remedy():
 def test_an_impossible_value_is_refused_with_field_value_and_bound(field: str, value: object, bound: str):
     with pytest.raises(ConfigError, match=f"{field} is {value!r}.*{bound}"):
         steered(**{field: value})
+
+
+def test_a_saved_engine_goes_on_as_if_it_had_not_been_saved():
+    engine = Engine(steered(), SyntheticRunner())
+    for spec in burst(0.3):
+        engine.add_request(spec)
+    for _ in range(14):
+        engine.step()
+    saved = pickle.dumps(engine)
+    assert pickle.loads(saved).run().records == engine.run().records

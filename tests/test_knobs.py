@@ -38,6 +38,11 @@ KNOBS: dict[str, tuple[str, dict[str, Any], Any, Any]] = {
     "watermark": ("memory_pressure", {}, 0, 6),
     "seed": ("first_steps", {}, 0, 1),
     "cost": ("long_prompt_meets_chat", {}, "smollm2-cpu", "llama-3.1-8b-h100"),
+    "chunk_control": ("burst", {}, "fixed", "pid"),
+    "chunk_target_ms": ("burst", {"chunk_control": "pid"}, 100, 60),
+    "chunk_signal": ("burst", {"chunk_control": "pid"}, "tick", "itl_p99"),
+    "chunk_moves": ("burst", {"chunk_control": "pid"}, "chunk", "budget"),
+    "chunk_response": ("burst", {"chunk_control": "pid"}, "usual", "calm"),
 }
 
 

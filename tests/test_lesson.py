@@ -10,12 +10,14 @@ import pytest
 
 from pages.components.lesson_question import question_of
 from pages.components.lesson_runs import LessonRuns
+from scheduler_core.cost_model import MACHINES
 from scheduler_core.errors import LessonError
-from scheduler_core.events import RequestPreempted
+from scheduler_core.events import ChunkSteered, RequestPreempted, SteerReason
 from scheduler_core.lesson import LESSON_FOLDER, Lesson, list_lessons, load_lesson, parse_lesson
 from scheduler_core.lesson_figures import FIGURES, figure, fill
 from scheduler_core.lesson_stop import Stop
 from scheduler_core.metrics import request_metrics, totals
+from scheduler_core.roofline import cost, prefill
 from scheduler_core.trace import Trace
 from tests.helpers import create_engine, create_request, run
 
@@ -145,6 +147,8 @@ def test_figures_are_the_run_s(trace: Trace):
         ("{setting:nonsense}", "there is no setting 'nonsense'"),
         ("{total:nonsense}", "there is no total 'nonsense'"),
         ("{times:prompt:R1}", "times takes two figures"),
+        ("{tick_of:none}", "'none' is no number of tokens from 1 to 4096"),
+        ("{knee:abacus}", "cost is 'abacus'; it must be one of"),
         ("{key:R1 99}", "published no block number 99"),
     ],
 )
@@ -182,9 +186,9 @@ def test_every_placeholder_of_a_shipped_lesson_resolves(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_shipped_lesson_has_eight_to_twelve_steps_checks_and_sources(name: str):
+def test_a_shipped_lesson_has_eight_to_fifteen_steps_checks_and_sources(name: str):
     lesson = load_lesson(name)
-    assert 8 <= len(lesson.steps) <= 12
+    assert 8 <= len(lesson.steps) <= 15
     assert 5 <= lesson.minutes <= 10
     assert len(lesson.checks) >= 3
     assert lesson.sources.count("https://") >= 2
@@ -232,7 +236,8 @@ def test_the_text_before_an_answer_tells_nothing_of_its_tick(name: str):
 
 
 def test_what_lesson_1_claims_is_so():
-    _, traces = runs_of("chunked_prefill")
+    _, all_traces = runs_of("chunked_prefill")
+    traces = {name: all_traces[name] for name in ("whole", "base", "tiny", "huge")}
     ttft = {name: figures_of(traces[name], "R4").ttft_s or 0 for name in traces}
     gap = {name: figures_of(traces[name], "R1").worst_gap_s or 0 for name in traces}
     assert ttft["whole"] < ttft["base"] < ttft["tiny"]
@@ -240,6 +245,50 @@ def test_what_lesson_1_claims_is_so():
     assert gap["tiny"] < gap["base"] < gap["huge"] < gap["whole"]
     outputs = {name: [figures.output_token_ids for figures in request_metrics(traces[name])] for name in traces}
     assert all(tokens == outputs["base"] for tokens in outputs.values())
+
+
+def test_what_lesson_1_claims_of_adaptive_chunks_is_so():
+    lesson, traces = runs_of("chunked_prefill")
+    by_title = {step.title: step for step in lesson.steps}
+
+    def seen(title: str) -> tuple[float, ChunkSteered | None]:
+        """The length of the step's tick in milliseconds, and what was decided after it."""
+        step = by_title[title]
+        record = traces[step.run].records[step.stop.find(traces[step.run])]
+        told = next((e for e in record.events if isinstance(e, ChunkSteered)), None)
+        return 1e3 * (record.end - record.start), told
+
+    gap = {name: figures_of(traces[name], "R1").worst_gap_s or 0 for name in ("burst", "adaptive", "hopeless")}
+    assert gap["hopeless"] < gap["adaptive"] < 0.8 * gap["burst"]
+    assert seen("Three reports at once")[0] > 1.5 * 1e3 * fixed_tick(traces["burst"])
+    length, told = seen("Let the server choose")
+    assert told is not None
+    assert told.new < 64
+    assert abs(length - 100) < 30
+    length, told = seen("A target that cannot be kept")
+    assert told is not None
+    assert (told.reason, told.new) == (SteerReason.AT_LOWEST, 16)
+    assert length > 50
+    late = [e for r in traces["hopeless"].records[20:] for e in r.events if isinstance(e, ChunkSteered)]
+    assert SteerReason.ON_TARGET in {event.reason for event in late}
+    assert (figures_of(traces["hopeless"], "R5").ttft_s or 0) > (figures_of(traces["adaptive"], "R5").ttft_s or 0)
+    after = [e.new for r in traces["adaptive"].records for e in r.events if isinstance(e, ChunkSteered)]
+    assert after[-1] > min(after)
+    outputs = [[m.output_token_ids for m in request_metrics(traces[name])] for name in gap]
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def fixed_tick(trace: Trace) -> float:
+    """Seconds of the tick in which R3, the first long prompt, is admitted."""
+    record = trace.records[Stop.parse("RequestAdmitted.R3").find(trace)]
+    return record.end - record.start
+
+
+def test_what_lesson_1_claims_of_the_knee_is_so():
+    cpu = MACHINES["smollm2-cpu"]
+    one, four, half, whole = (cost(prefill(tokens), cpu).seconds for tokens in (1, 4, 32, 64))
+    assert four < 1.1 * one
+    assert 1.6 < whole / half < 2
 
 
 def test_what_lesson_2_claims_is_so():

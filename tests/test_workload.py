@@ -16,9 +16,10 @@ MINIMAL = 'title = "t"\n[[requests]]\nprompt = "hello"\n'
 
 
 def test_the_first_tour_is_listed_in_teaching_order() -> None:
-    assert list_scenarios()[:6] == [
+    assert list_scenarios()[:7] == [
         "first_steps",
         "long_prompt_meets_chat",
+        "burst",
         "shared_system_prompt",
         "time_slices",
         "memory_pressure",

@@ -238,7 +238,7 @@ class SettingsPanel:
 
     def _dial_label(self, field: str, position: Position) -> str:
         moves = self._value("chunk_control") != "fixed" and self._value("chunk_moves") == "chunk"
-        upper = "up to " if field == "chunk_size" and moves and position != OFF else ""
+        upper = "≤ " if field == "chunk_size" and moves and position != OFF else ""
         return upper + position_label(field, position)
 
     def _position(self, field: str) -> Position:

@@ -58,11 +58,12 @@ def steering_chart(trace: Trace) -> Chart | None:
         targets = [1e3 * event.target_s for _, event in rows]
         figure.add_trace(_steps(times, targets, "target", ORANGE, "dash"), row=2, col=1)
         figure.add_trace(_errors(rows), row=3, col=1)
-        figure.update_yaxes(title_text="error, ms", row=3, col=1)
     look(figure, height=460 if has_target else 340, x_title="")
     figure.update_xaxes(title_text=clock(trace), row=3 if has_target else 2, col=1)
     figure.update_yaxes(title_text="tokens", rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="ms", rangemode="tozero", row=2, col=1)
+    if has_target:
+        figure.update_yaxes(title_text="error, ms", row=3, col=1)
     title = f"{name.capitalize()}, target and time"
     return Chart("steering", title, _note(config.chunk_control, name), _alt(rows, name), figure, _table(rows))
 
@@ -102,7 +103,8 @@ def _note(control: str, name: str) -> str:
         return f"A ramp raises the {name} by a block in every tick that reads a prompt, whatever the ticks take."
     return (
         f"After each tick a PID compares the time with the target (its setpoint); the error moves the {name} of the "
-        "next tick. Errors are drawn only where another size would have changed the tick."
+        "next tick. An error below zero is "
+        "a tick that took too long; errors are drawn only where another size would have changed the tick."
     )
 
 

@@ -97,7 +97,7 @@ def test_chunk_control_is_chosen_in_the_settings_and_shown_on_the_stage():
     assert len(sizes) > 2
     assert "Chunk size, target and time" in {head.value for head in at.subheader}
     assert "Where the knee is" in {head.value for head in at.subheader}
-    assert "`up to 32 tokens`" in {text.value for text in at.markdown}
+    assert "`≤ 32 tokens`" in {text.value for text in at.markdown}
 
 
 def test_a_target_on_a_clock_without_lengths_is_refused_with_a_remedy():
