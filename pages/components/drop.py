@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import streamlit as st
@@ -13,11 +14,9 @@ from pages.components.imported import (
     MEGABYTE,
     ImportedRun,
     ImportProblem,
-    check_size,
-    read_file,
+    read_upload,
 )
 from pages.components.imported_visit import keep
-from pages.components.plain import cut
 from pages.components.play_state import BACKENDS, IMPORTED, OWN, PlayState
 from pages.components.settings import limits
 from pages.components.visit import seek
@@ -35,7 +34,11 @@ class Upload(Protocol):
     def getvalue(self) -> bytes: ...
 
 
-def drop_area(state: PlayState, place: str) -> None:
+def _nothing() -> None:
+    """Most places have nothing to do once a file is there."""
+
+
+def drop_area(state: PlayState, place: str, on_taken: Callable[[], None] = _nothing) -> None:
     """A field to drop a file on; `place` tells several on one page apart."""
     # Another number makes another field: one that was read is empty again, and takes the same file twice.
     key = f"drop_{place} {st.session_state.get('drops', 0)}"
@@ -45,6 +48,7 @@ def drop_area(state: PlayState, place: str) -> None:
         if upload is not None:
             st.session_state["drops"] = st.session_state.get("drops", 0) + 1
             take_file(state, upload)
+            on_taken()
 
     st.file_uploader(
         "Drop a run or a scenario here, or anywhere on the page",
@@ -71,11 +75,7 @@ def take_file(state: PlayState, upload: Upload) -> None:
     """Open a file, or say why not."""
     st.session_state["has_taken"] = True
     try:
-        try:
-            check_size(upload.name, upload.size)
-        except ImportProblem as problem:
-            raise ImportProblem(f"{cut(upload.name)} cannot be opened: {problem}.") from None
-        found = read_file(upload.name, upload.getvalue(), limits())
+        found = read_upload(upload.name, upload.size, upload.getvalue, limits())
     except ImportProblem as problem:
         _tell([str(problem)])
         return

@@ -78,8 +78,11 @@ def subtitle(state: PlayState) -> None:
 def _scenario(state: PlayState, on_change: Callable[[], None], on_requests: Callable[[], None]) -> None:
     titles = {name: _scenario_title(name) for name in (*known_scenarios(), OWN)}
 
-    def choose() -> None:
+    def close() -> None:
         st.session_state["pop_scenario"] = False
+
+    def choose() -> None:
+        close()
         chosen = st.session_state["set_scenario"]
         if chosen == OWN and not state.requests:
             on_requests()
@@ -100,7 +103,7 @@ def _scenario(state: PlayState, on_change: Callable[[], None], on_requests: Call
             on_change=choose,
             label_visibility="collapsed",
         )
-        drop_area(state, "scenario")
+        drop_area(state, "scenario", on_taken=close)
 
 
 def _backend(state: PlayState, made_by: str, on_change: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
 from typing import Any
@@ -58,29 +59,37 @@ class ImportedRequests:
 def read_file(name: str, data: bytes, limits: Limits) -> ImportedRun | ImportedRequests:
     """Whatever the file holds, by its content; raises `ImportProblem`."""
     try:
-        check_size(name, len(data))
+        check_size(len(data))
         if not data.strip():
             raise ImportProblem("it is empty")
         if PurePath(name).suffix.lower() == ".toml":
             return _scenario(name, data, limits)
         return _run(name, _unpacked(data))
     except TickscopeError as problem:
-        raise ImportProblem(f"{cut(name)} cannot be opened: {_told(problem)}. {_STAYS}") from None
+        raise _refusal(name, problem) from None
 
 
-_STAYS = "What stood here before stays."
+def read_upload(name: str, size: int, read: Callable[[], bytes], limits: Limits) -> ImportedRun | ImportedRequests:
+    """The same for a file that has arrived with its size; of one that is too large nothing is read."""
+    try:
+        check_size(size)
+    except ImportProblem as problem:
+        raise _refusal(name, problem) from None
+    return read_file(name, read(), limits)
 
 
-def check_size(name: str, size: int) -> None:
+def _refusal(name: str, problem: TickscopeError) -> ImportProblem:
+    """What is wrong with a file, in one line."""
+    told = " ".join(str(problem).split()).rstrip(".")
+    return ImportProblem(f"{cut(name)} cannot be opened: {told}. What stood here before stays.")
+
+
+def check_size(size: int) -> None:
     """Refuse what is too large, before it is read; raises `ImportProblem`."""
     if size > MAX_FILE_MEGABYTES * MEGABYTE:
         raise ImportProblem(
             f"it has {size / MEGABYTE:,.1f} MiB; at most {MAX_FILE_MEGABYTES} MiB are taken: save fewer ticks"
         )
-
-
-def _told(problem: TickscopeError) -> str:
-    return " ".join(str(problem).split()).rstrip(".")
 
 
 def _unpacked(data: bytes) -> bytes:

@@ -82,6 +82,8 @@ class GifMaker:
     @property
     def share(self) -> float:
         """How much is made, from 0 to 1."""
+        if self.is_done:
+            return 1.0
         steps = len(self._sampled) + self.order.num_frames
         made = len(self._samples) if self._colors is None else len(self._sampled)
         return (made + self.num_made) / steps
@@ -131,6 +133,9 @@ class GifMaker:
         self._before = now
         self.num_made += 1
         self.is_too_large = sum(map(len, self._parts)) > MAX_BYTES
+        if self.is_done:
+            # The file is all that is kept.
+            self._colors = self._before = None
 
 
 class Colors:
