@@ -20,6 +20,7 @@ from scheduler_core.backends.base import ModelRunner
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.bench.cli import app as bench
+from scheduler_core.bench.cli import calibrate
 from scheduler_core.config import EngineConfig
 from scheduler_core.conformance import compare_file
 from scheduler_core.engine import Engine
@@ -37,6 +38,7 @@ from scheduler_core.workload import Scenario, list_scenarios, load_scenario
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None)
 app.add_typer(bench, name="bench")
 app.command()(workload)
+app.command()(calibrate)
 
 
 class BackendKind(Enum):

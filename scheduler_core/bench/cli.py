@@ -97,11 +97,16 @@ def swap(
 def calibrate(
     json_: terminal.JsonOption = None,
     rounds: Annotated[int, typer.Option(min=1, max=50, help="Turns of each tick.")] = 5,
+    unseen: Annotated[
+        int,
+        typer.Option(min=0, max=200, help="Requests of a workload that the fit has not seen, to test it; 0 = none."),
+    ] = 12,
+    seed: Annotated[int, typer.Option(help="Draws the unseen workload.")] = 0,
     largest: Annotated[int | None, typer.Option(min=100, hidden=True)] = None,
 ) -> None:
-    """Fit the cost model's "smollm2-cpu" to ticks of the real model on this machine; changes nothing."""
+    """Fit the cost model's "smollm2-cpu" to ticks of the real model on this machine, and test it; changes nothing."""
     from scheduler_core.bench.calibration import report
-    from scheduler_core.bench.calibration.measure import measure
+    from scheduler_core.bench.calibration.rounds import measure_rounds
     from scheduler_core.bench.calibration.shapes import grid
     from scheduler_core.bench.machine import MachineFacts
     from scheduler_core.bench.model_ticks import load_runner, versions
@@ -110,8 +115,8 @@ def calibrate(
     with terminal.remark_console().status("loading the model") as status:
         runner = load_runner()
         report.check_model(runner)
-        measured = measure(runner, grid(largest), rounds, status.update)
-    document = report.document(measured, machine, versions())
+        measured, seen = measure_rounds(runner, grid(largest), rounds, unseen, seed, status.update)
+    document = report.document(measured, machine, versions(), seen)
     terminal.tell(document, json_, report.tables(document), report.remarks(document, machine))
 
 

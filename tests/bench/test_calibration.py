@@ -8,19 +8,25 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.bench.calibration import report
 from scheduler_core.bench.calibration.fit import Roofline, fit, robust_loss
 from scheduler_core.bench.calibration.measure import Measured, measure
+from scheduler_core.bench.calibration.rounds import measure_rounds
 from scheduler_core.bench.calibration.shapes import COPIES, grid
+from scheduler_core.bench.calibration.unseen import mix, run_unseen
 from scheduler_core.bench.machine import MachineFacts
 from scheduler_core.cost_model import Machine, Work, machine, tick_seconds
 from scheduler_core.errors import BenchError
+from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
 from scheduler_core.trace import Backend
 from tests.bench.test_tick_shape import FakeRunner
 from tests.test_cli import ROOT, tickscope
@@ -134,6 +140,72 @@ def test_the_tables_tell_every_tick_and_constant() -> None:
     assert "nothing was changed" in "\n".join(report.remarks(figures, MACHINE))
 
 
+class LawRunner(SyntheticRunner):
+    """Takes as long as a law says, but for noise."""
+
+    def __init__(self, law: Callable[[SchedulerOutput], float], noise: float = 0.0) -> None:
+        super().__init__()
+        self._law, self._noise, self._draw_noise = law, noise, random.Random(3)
+
+    def execute_model(self, output: SchedulerOutput) -> ModelRunnerOutput:
+        done = super().execute_model(output)
+        seconds = self._law(output) * (1 + self._draw_noise.uniform(-self._noise, self._noise))
+        return dataclasses.replace(done, wall_seconds=seconds)
+
+
+def unseen_under(law: Callable[[SchedulerOutput], float], noise: float) -> dict[str, Any]:
+    measured, unseen = measure_rounds(LawRunner(law, noise), grid(), 3, 8, 0, lambda text: None)
+    found: dict[str, Any] = report.document(measured, MACHINE, {}, unseen)["unseen"]
+    return found
+
+
+def test_a_machine_that_keeps_to_the_cost_model_is_predicted_on_a_workload_that_the_fit_has_not_seen() -> None:
+    exact, noisy = (unseen_under(lambda output: tick_seconds(output, KNOWN), noise) for noise in (0.0, 0.1))
+    assert exact["median_error"] < 0.01
+    assert noisy["median_error"] < 0.1
+    assert exact["ticks"] == len(exact["rows"]) > 20
+    assert {row["kind"] for row in exact["rows"]} == set(exact["by_kind"])
+    assert sum(part["ticks"] for part in exact["by_kind"].values()) == exact["ticks"]
+
+
+def test_a_machine_with_another_law_is_found_out() -> None:
+    assert unseen_under(lambda output: 0.002 * len(output.scheduled) ** 2, 0.0)["median_error"] > 0.2
+
+
+def test_the_unseen_workload_has_none_of_the_ticks_of_the_fit_and_is_the_same_in_every_round() -> None:
+    _, unseen = measure_rounds(LawRunner(lambda output: 0.01), grid(100), 2, 8, 0, lambda text: None)
+    assert unseen is not None
+    works = {Work.of(shape.output) for shape in grid()}
+    assert sum(Work.of(output) in works for output, _ in unseen.ticks) <= 1
+    assert all(len(seconds) == 2 for _, seconds in unseen.ticks)
+    assert mix(8, 0) == mix(8, 0) != mix(8, 1)
+
+
+def test_a_round_of_the_fit_and_a_round_of_the_unseen_workload_take_turns() -> None:
+    said: list[str] = []
+    measure_rounds(LawRunner(lambda output: 0.01), grid(100), 2, 1, 0, said.append)
+    order = [(text.split(":")[0], "unseen" in text) for text in said]
+    turns = [turn for i, turn in enumerate(order) if i == 0 or order[i - 1] != turn]
+    assert turns == [("round 1 of 2", False), ("round 1 of 2", True), ("round 2 of 2", False), ("round 2 of 2", True)]
+
+
+def test_a_workload_whose_ticks_fail_is_no_measurement() -> None:
+    class Broken(LawRunner):
+        def execute_model(self, output: SchedulerOutput) -> ModelRunnerOutput:
+            raise RuntimeError("no memory")
+
+    with pytest.raises(BenchError, match="no memory"):
+        run_unseen(Broken(lambda output: 0.01), 1, 0, lambda text: None)
+
+
+def test_calibrate_has_two_names() -> None:
+    helps = [tickscope(*words, "--help").stdout for words in (("calibrate",), ("bench", "calibrate"))]
+    assert "--unseen" in helps[0]
+    assert (
+        helps[0].replace("calibrate", "").split("Options")[1] == helps[1].replace("calibrate", "").split("Options")[1]
+    )
+
+
 class OtherModel(FakeRunner):
     backend = Backend("model", model="Large", kv_bytes_per_token=1_024)
 
@@ -155,10 +227,22 @@ def test_the_commands_import_torch_only_after_the_model_store_has_set_its_thread
 
 @pytest.mark.model
 def test_the_command_fits_the_real_model_and_writes_a_file_beside_its_tables(tmp_path: Path) -> None:
-    done = tickscope("bench", "calibrate", "--rounds", "1", "--largest", "250", "--json", tmp_path / "fit.json")
+    done = tickscope(
+        *("bench", "calibrate", "--rounds", "1", "--largest", "250", "--unseen", "0", "--json", tmp_path / "fit.json")
+    )
     assert done.returncode == 0, done.stderr
     figures = json.loads((tmp_path / "fit.json").read_text())
     assert [row["tick"] for row in figures["rows"]] == [shape.title for shape in grid(250)]
     assert all(row["measured_s"] > 0 and row["predicted_s"] > 0 for row in figures["rows"])
     assert "16 tokens from 0" in done.stdout
     assert "nothing was changed" in done.stdout
+
+
+@pytest.mark.model
+def test_the_fit_predicts_the_ticks_of_an_unseen_workload_with_a_median_error_under_20_percent() -> None:
+    # Fit and test take turns in one run, so that whatever else the machine does meets both.
+    done = tickscope("calibrate", "--rounds", "2", "--unseen", "6", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    unseen = json.loads(done.stdout)["unseen"]
+    assert unseen["ticks"] > 15
+    assert unseen["median_error"] < 0.2

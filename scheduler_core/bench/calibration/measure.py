@@ -19,6 +19,14 @@ class Measured:
     ticks: list[tuple[TickShape, list[float]]]
     copies: dict[int, list[float]]
 
+    def add(self, more: Measured) -> None:
+        """Take in further rounds of the same ticks and copies."""
+        for (shape, seconds), (same, further) in zip(self.ticks, more.ticks, strict=True):
+            assert shape == same
+            seconds.extend(further)
+        for blocks, further in more.copies.items():
+            self.copies.setdefault(blocks, []).extend(further)
+
     @property
     def medians(self) -> list[float]:
         return [statistics.median(seconds) for _, seconds in self.ticks]
@@ -31,9 +39,9 @@ def measure(runner: ModelRunner, shapes: Sequence[TickShape], rounds: int, say: 
     for shape in (by_size[0], by_size[-1]):
         ticks.seconds(shape)
     result = Measured([(shape, []) for shape in shapes], {blocks: [] for blocks in COPIES})
-    for number in range(rounds):
+    for _ in range(rounds):
         for shape, seconds in result.ticks:
-            say(f"round {number + 1} of {rounds}: {shape.title}")
+            say(shape.title)
             seconds.append(ticks.seconds(shape))
         for blocks, seconds in result.copies.items():
             seconds.append(_round_trip(ticks, blocks, by_size[0]))

@@ -12,11 +12,14 @@ from rich.table import Table
 from scheduler_core.backends.base import ModelRunner
 from scheduler_core.bench.calibration.fit import fit
 from scheduler_core.bench.calibration.measure import Measured
+from scheduler_core.bench.calibration.unseen import Unseen
 from scheduler_core.bench.machine import MachineFacts
 from scheduler_core.bench.tick_shape import BLOCK_SIZE, TickShape
 from scheduler_core.cost_model import Machine, Work, machine, tick_seconds
 from scheduler_core.errors import BenchError
+from scheduler_core.output import SchedulerOutput
 
+_KINDS = ("ticks that read a prompt", "ticks of decodes alone")
 IN_USE = machine("smollm2-cpu")
 _FITTED = ("peak_flops", "memory_bandwidth", "host_bandwidth", "overhead_s")
 
@@ -31,7 +34,9 @@ def check_model(runner: ModelRunner) -> None:
         )
 
 
-def document(measured: Measured, facts: MachineFacts, versions: Mapping[str, str]) -> dict[str, Any]:
+def document(
+    measured: Measured, facts: MachineFacts, versions: Mapping[str, str], unseen: Unseen | None = None
+) -> dict[str, Any]:
     """All figures as JSON values."""
     fitted = fitted_machine(measured)
     rows = [_row(shape, seconds, fitted) for shape, seconds in measured.ticks]
@@ -42,9 +47,41 @@ def document(measured: Measured, facts: MachineFacts, versions: Mapping[str, str
         "rounds": len(measured.ticks[0][1]),
         "rows": rows,
         "copies": [_copy_row(blocks, seconds, fitted) for blocks, seconds in measured.copies.items()],
+        "unseen": None if unseen is None else _unseen(unseen, fitted),
         "name": fitted.name,
         "fitted": {"constants": _constants(fitted), "errors": _errors(rows, "error")},
         "in_use": {"constants": _constants(IN_USE), "errors": _errors(rows, "error_in_use")},
+    }
+
+
+def _unseen(unseen: Unseen, fitted: Machine) -> dict[str, Any]:
+    """What the fitted machine says of ticks that it was not fitted to, beside what they took."""
+    rows = [_unseen_row(output, seconds, fitted) for output, seconds in unseen.ticks]
+    kinds = {kind: [row for row in rows if row["kind"] == kind] for kind in _KINDS}
+    return {
+        "requests": unseen.requests,
+        "seed": unseen.seed,
+        "ticks": len(rows),
+        "median_error": statistics.median(abs(row["error"]) for row in rows),
+        "by_kind": {
+            kind: {"ticks": len(found), "median_error": statistics.median(abs(row["error"]) for row in found)}
+            for kind, found in kinds.items()
+            if found
+        },
+        "rows": rows,
+    }
+
+
+def _unseen_row(output: SchedulerOutput, seconds: Sequence[float], fitted: Machine) -> dict[str, Any]:
+    middle, predicted = statistics.median(seconds), tick_seconds(output, fitted, BLOCK_SIZE)
+    reads = any(not item.is_decode for item in output.scheduled)
+    return {
+        "tick": output.tick,
+        "kind": _KINDS[0] if reads else _KINDS[1],
+        "tokens": output.num_scheduled_tokens,
+        "measured_s": middle,
+        "predicted_s": predicted,
+        "error": predicted / middle - 1.0,
     }
 
 
@@ -110,6 +147,8 @@ def tables(figures: Mapping[str, Any]) -> Iterator[Table]:
     """For people: ticks, copies, and the constants."""
     yield _tick_table(figures["rows"])
     yield _copy_table(figures["copies"])
+    if figures["unseen"]:
+        yield _unseen_table(figures["unseen"])
     yield _constant_table(figures)
 
 
@@ -124,6 +163,14 @@ def _copy_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     result = _table("blocks copied out and in", "measured", "predicted", "error")
     for row in rows:
         result.add_row(str(row["blocks"]), *_times(row))
+    return result
+
+
+def _unseen_table(unseen: Mapping[str, Any]) -> Table:
+    result = _table(f"an unseen workload of {unseen['requests']} requests", "ticks", "median error")
+    for kind, part in unseen["by_kind"].items():
+        result.add_row(kind, str(part["ticks"]), f"{100 * part['median_error']:.1f} %")
+    result.add_row("all ticks", str(unseen["ticks"]), f"{100 * unseen['median_error']:.1f} %")
     return result
 
 
