@@ -55,11 +55,11 @@ def stage(page: Page) -> Locator:
     return page.locator("[data-state-hash]")
 
 
-def drop_on_page(page: Page, name: str, data: bytes) -> None:
-    """What a browser does when a file is let go over the page."""
+def drop_on_page(page: Page, name: str, data: bytes | int) -> None:
+    """What a browser does when a file is let go over the page; a number is a file of so many bytes."""
     page.evaluate(
-        """([name, text]) => {
-          const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+        """([name, text, size]) => {
+          const bytes = text ? Uint8Array.from(atob(text), (c) => c.charCodeAt(0)) : new Uint8Array(size);
           const carrier = new DataTransfer();
           carrier.items.add(new File([bytes], name));
           for (const kind of ["dragenter", "dragover", "drop"]) {
@@ -67,7 +67,7 @@ def drop_on_page(page: Page, name: str, data: bytes) -> None:
               new DragEvent(kind, { bubbles: true, composed: true, cancelable: true, dataTransfer: carrier }));
           }
         }""",
-        [name, base64.b64encode(data).decode("ascii")],
+        [name, "", data] if isinstance(data, int) else [name, base64.b64encode(data).decode("ascii"), 0],
     )
 
 
@@ -177,7 +177,7 @@ def test_what_cannot_be_dropped_is_told_before_it_is_sent(page: Page, app_url: s
     page.on("request", lambda request: sent.append(request.url) if "upload_file" in request.url else None)
     drop_on_page(page, "photo.png", b"x")
     seen(page.get_by_text("“photo.png” cannot be opened here."))
-    drop_on_page(page, "huge.json", bytes(17 * 1024 * 1024))
+    drop_on_page(page, "huge.json", 17 * 1024 * 1024)
     seen(page.get_by_text("“huge.json” has 17.0 MiB; at most 16 MiB are taken."))
     assert sent == []
     assert watch.problems == []
