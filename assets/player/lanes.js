@@ -116,6 +116,7 @@ class Lanes {
 
   drawIdle(row, why) {
     for (const node of [row.name, row.track, row.slice.node, row.words]) node.hidden = true;
+    row.note.hidden = false;
     setText(row.note, `lane ${row.lane + 1} is free${why ? `: ${why}` : ""}`);
     setAttr(row.node, "title", why || null);
     for (const name of ["data-spot", "data-news", "data-request"]) setAttr(row.node, name, null);
