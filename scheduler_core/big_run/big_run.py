@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,8 @@ MAX_WINDOW_BLOCKS = 8_000_000
 
 #: Ticks between two calls of `progress` and `should_stop`.
 _STRIDE = 256
+#: Ticks of a window that are computed at a stretch.
+_WINDOW_STRIDE = 16
 
 #: Called with the requests that have ended, all of them, and the tick.
 Progress = Callable[[int, int, int], None]
@@ -94,12 +96,20 @@ class BigRun:
 
     def run(self, progress: Progress | None = None, should_stop: Callable[[], bool] | None = None) -> BigResult:
         """Go on until all is done, or `should_stop` says so."""
-        while not (should_stop and should_stop()) and self.advance(_STRIDE):
+        for _ in self.steps(_STRIDE, progress, should_stop):
+            pass
+        return self.result()
+
+    def steps(
+        self, stride: int, progress: Progress | None = None, should_stop: Callable[[], bool] | None = None
+    ) -> Iterator[None]:
+        """The same, given back to the caller every `stride` ticks, so that several runs can take turns."""
+        while not (should_stop and should_stop()) and self.advance(stride):
             if progress:
                 progress(self.num_ended, len(self._load), len(self.series))
+            yield
         if progress:
             progress(self.num_ended, len(self._load), len(self.series))
-        return self.result()
 
     def result(self) -> BigResult:
         """What there is so far."""
@@ -120,11 +130,24 @@ class BigRun:
         Found by running again from the nearest checkpoint before. Its requests are those that were there or came; what
         had happened to them before is only in the first snapshot, so their latencies are to be had from `result`.
         """
+        steps = self.window_steps(first, last)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as over:
+                trace: Trace = over.value
+                return trace
+
+    def window_steps(self, first: int, last: int) -> Generator[None, None, Trace]:
+        """The same, given back to the caller every few ticks; what it returns in the end is the window."""
         self._check_window(first, last)
-        simulation = self._simulation_at(first)
-        simulation.engine.record_fully()
-        for tick in range(first, last + 1):
+        simulation, start = self._checkpoint_before(first)
+        for tick in range(start, last + 1):
+            if tick == first:
+                simulation.engine.record_fully()
             self._repeat(simulation, tick)
+            if tick % _WINDOW_STRIDE == 0:
+                yield
         return _renumbered(simulation.engine.trace(), first)
 
     def _check_window(self, first: int, last: int) -> None:
@@ -134,16 +157,12 @@ class BigRun:
         if last - first >= self.most_window_ticks:
             raise TraceError(f"the window has {last - first + 1} ticks; at most {self.most_window_ticks} can be shown")
 
-    def _simulation_at(self, tick: int) -> Simulation:
-        """A simulation that stands at the start of `tick`."""
+    def _checkpoint_before(self, tick: int) -> tuple[Simulation, int]:
+        """A simulation that stands at the start of a tick at or before `tick`, and that tick."""
         if found := self._checkpoints.before(tick):
             at, saved = found
-            simulation = Simulation.restore(saved, self._load, _ignore)
-        else:
-            at, simulation = 0, Simulation(self.config, self._load, _ignore, **self._names)
-        for each in range(at, tick):
-            self._repeat(simulation, each)
-        return simulation
+            return Simulation.restore(saved, self._load, _ignore), at
+        return Simulation(self.config, self._load, _ignore, **self._names), 0
 
     def _repeat(self, simulation: Simulation, tick: int) -> TickRecord:
         record = simulation.step()

@@ -9,6 +9,7 @@ from functools import partial
 
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.errors import BenchError
+from scheduler_core.load.request import Load, Sendable
 from scheduler_core.sources.conversion import to_specs
 from scheduler_core.sources.record import Source, SourceRequest
 from scheduler_core.sources.shape import Shape, shape
@@ -64,6 +65,15 @@ def prompts_of(source: Source, block_size: int | None) -> tuple[Prompts, int]:
         raise BenchError(f"block-size is {size}; it must be from 1 to {MAX_BLOCK_SIZE:,} tokens")
     specs = to_specs(shape(source, Shape()), SyntheticRunner())
     return [partial(_of_tokens, spec.prompt_token_ids, size) for spec in specs], size
+
+
+def prompts_of_load(load: Load, block_size: int) -> Prompts:
+    """The prompts of a generated load, in blocks of our own size."""
+    return [partial(_of_request, request, block_size) for request in load]
+
+
+def _of_request(request: Sendable, block_size: int) -> PromptBlocks:
+    return _of_tokens(request.spec().prompt_token_ids, block_size)
 
 
 def _of_ids(request: SourceRequest, block_size: int) -> PromptBlocks:

@@ -93,6 +93,45 @@ def _namespace(prompt: PromptBlocks) -> CacheNamespace:
     return _namespace_of(prompt.words_per_block)
 
 
+class Replay:
+    """All prompts, served by memories of these `sizes`; what counts comes from `first_measured` on.
+
+    May be advanced and stopped; the figures so far can be had at any time. Raises `BenchError` for too large memories.
+    """
+
+    def __init__(self, prompts: Prompts, sizes: Sequence[int | None], first_measured: int) -> None:
+        self.served = 0
+        self._prompts = prompts
+        self._sizes = sizes
+        self._first_measured = first_measured
+        self._memories = [CacheReplay(size) for size in _pool_sizes(prompts, sizes)]
+        self._hits = [0] * len(self._memories)
+        self._query = 0
+
+    def __len__(self) -> int:
+        return len(self._prompts)
+
+    def advance(self, count: int) -> bool:
+        """Serve up to `count` more prompts; whether any are left."""
+        for make in self._prompts[self.served : self.served + count]:
+            prompt = make()
+            keys = self._memories[0].keys(prompt)
+            hit = [memory.serve(prompt, keys) for memory in self._memories]
+            if self.served >= self._first_measured:
+                self._query += prompt.num_tokens
+                self._hits = [before + now for before, now in zip(self._hits, hit, strict=True)]
+            self.served += 1
+        return self.served < len(self)
+
+    def figures(self) -> list[CacheFigures]:
+        """Of the prompts served so far."""
+        measured = max(0, self.served - self._first_measured)
+        return [
+            CacheFigures(size, hit_tokens, self._query, measured, memory.evictions, memory.blocks_used)
+            for size, hit_tokens, memory in zip(self._sizes, self._hits, self._memories, strict=True)
+        ]
+
+
 def replay(
     prompts: Prompts,
     sizes: Sequence[int | None],
@@ -103,23 +142,13 @@ def replay(
 
     `progress(served)`. Raises `BenchError`.
     """
-    memories = [CacheReplay(size) for size in _pool_sizes(prompts, sizes)]
-    hits = [0] * len(memories)
-    query = 0
-    for number, make in enumerate(prompts):
-        if progress and number % 500 == 0:
-            progress(number)
-        prompt = make()
-        keys = memories[0].keys(prompt)
-        hit = [memory.serve(prompt, keys) for memory in memories]
-        if number >= first_measured:
-            query += prompt.num_tokens
-            hits = [before + now for before, now in zip(hits, hit, strict=True)]
-    measured = len(prompts) - first_measured
-    return [
-        CacheFigures(size, hit_tokens, query, measured, memory.evictions, memory.blocks_used)
-        for size, hit_tokens, memory in zip(sizes, hits, memories, strict=True)
-    ]
+    run = Replay(prompts, sizes, first_measured)
+    if progress:
+        progress(0)
+    while run.advance(500):
+        if progress:
+            progress(run.served)
+    return run.figures()
 
 
 def _pool_sizes(prompts: Prompts, sizes: Sequence[int | None]) -> list[int]:

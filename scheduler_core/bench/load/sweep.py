@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from scheduler_core.bench.load.plan import Workload
@@ -26,15 +26,29 @@ def sweep(
     should_stop: Callable[[], bool] | None = None,
 ) -> list[dict[str, Any]]:
     """The figures of each rate in turn (None = the workload's own); stopped, those of the runs that began."""
-    runs: list[dict[str, Any]] = []
-    for rate in rates:
-        if runs and should_stop and should_stop():
-            break
+    steps = sweep_steps(workload, config, targets, rates, details=details, tell=tell, should_stop=should_stop)
+    return [figures for figures in steps if figures is not None]
+
+
+def sweep_steps(
+    workload: Workload,
+    config: EngineConfig,
+    targets: Targets,
+    rates: Sequence[float | None],
+    *,
+    details: bool = False,
+    tell: Tell | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    stride: int = 256,
+) -> Iterator[dict[str, Any] | None]:
+    """The same in steps: None after every `stride` ticks, the figures at the end of each rate."""
+    for number, rate in enumerate(rates):
+        if number and should_stop and should_stop():
+            return
         # Nobody looks at a window here, so nothing is kept to open one from.
         run = BigRun(config, workload.at(rate), checkpoints=Checkpoints(most=0))
-        result = run.run(_progress(rate, tell), should_stop)
-        runs.append(run_figures(result, targets, rate, details=details))
-    return runs
+        yield from run.steps(stride, _progress(rate, tell), should_stop)
+        yield run_figures(run.result(), targets, rate, details=details)
 
 
 def _progress(rate: float | None, tell: Tell | None) -> Callable[[int, int, int], None]:
