@@ -101,9 +101,7 @@ class Terms {
 
   key(event) {
     this.isTouch = false;
-    if (event.key !== "Escape" || !this.shown) return;
-    event.stopPropagation();
-    this.hide();
+    if (event.key === "Escape" && this.shown) this.hide();
   }
 
   show(link) {
