@@ -23,7 +23,7 @@ const TYPE = 1.15;
 const BUSY = "input:not([type=range], [type=radio], [type=checkbox], [type=button]), textarea, select, [contenteditable=true], [role=dialog], dialog, [role=listbox]";
 const OPEN = "[role=dialog], [data-testid=stPopoverBody]";
 const LEAVE = ".st-key-teach_leave button";
-const CODE = ".st-key-teach_qr button";
+const MENU = ".st-key-pop_teach button";
 /** What leads on in a lesson: the answer that was chosen, else no answer, else the next step. */
 const ONWARD = [".st-key-lesson_reveal button", ".st-key-lesson_skip button", ".st-key-lesson_on button"];
 const BACKWARD = [".st-key-lesson_back button"];
@@ -40,8 +40,8 @@ class Teach {
 
   listen(signal) {
     document.addEventListener("keydown", (event) => this.key(event), { signal, capture: true });
-    // A code of this very instant: before it is asked for, the stage stops and says where it stands.
-    document.addEventListener("pointerdown", (event) => this.wish && event.target.closest?.(CODE) && this.stage.pause(), { signal, capture: true });
+    // The menu offers a code of this very instant: the stage stops and says where it stands.
+    document.addEventListener("click", (event) => event.target.closest?.(MENU) && this.stage.pause(), { signal, capture: true });
     window.addEventListener("resize", () => this.fitSoon(), { signal });
     this.frame = this.stage.parent.host ?? this.stage.parent;
     this.resize = new ResizeObserver(() => this.frame.clientWidth !== this.width && this.fitSoon());
