@@ -27,6 +27,7 @@ from scheduler_core.lookup import record_at, request_in, require_full, spec_of
 from scheduler_core.narration import narrate
 from scheduler_core.output import ScheduledRequest
 from scheduler_core.reasons import kept_and_lost, preemption_cause
+from scheduler_core.remedies import steered_remedy
 from scheduler_core.request import FinishReason
 from scheduler_core.steering_story import NAMES as STEERED_NAMES
 from scheduler_core.trace import Trace
@@ -204,11 +205,7 @@ def _size_remedy(trace: Trace, tick: int, item: ScheduledRequest, config: Engine
 
 def _steered_remedy(config: EngineConfig) -> str:
     """Chunk control decides how much a tick reads, so what it goes by would have to change."""
-    name = STEERED_NAMES[ChunkRange.of(config).setting]
-    if config.chunk_control == "ramp":
-        return f"The {name} is on a ramp; with the chunk control fixed it would be as large as the settings allow."
-    target = f"{config.chunk_target_ms:,} ms"
-    return f"The {name} is set by chunk control, whose target is {target}; a longer one lets more be read in a tick."
+    return f"Chunk control has set the {STEERED_NAMES[ChunkRange.of(config).setting]}; {steered_remedy(config)}"
 
 
 def _blocks(events: list[Event]) -> list[Check]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import assert_never
 
+from scheduler_core.chunk_range import is_steered
 from scheduler_core.config import EngineConfig
 from scheduler_core.events import RequestPreempted, SkipReason
 from scheduler_core.explanation import options
@@ -33,6 +34,13 @@ def remedy(subject: str, skip: Skip) -> str:
     assert_never(skip.event.reason)
 
 
+def steered_remedy(config: EngineConfig) -> str:
+    """What lets chunk control allow more tokens."""
+    if config.chunk_control == "ramp":
+        return "fixed, it would be as large as the settings allow."
+    return f"a target above {config.chunk_target_ms:,} ms lets it allow more."
+
+
 def _lanes_remedy(subject: str, skip: Skip) -> str:
     lanes = skip.config.max_num_seqs
     more = skip.numbers["lanes_used"] - lanes + 1
@@ -47,6 +55,10 @@ def _lanes_remedy(subject: str, skip: Skip) -> str:
 
 def budget_remedy(subject: str, skip: Skip) -> str:
     """The budget that serves all who come before it, and one token more; only claimed where memory would suffice."""
+    if is_steered(skip.config) and skip.config.chunk_moves == "budget":
+        return (
+            f"{subject} needs a larger token budget, and chunk control has set this one; {steered_remedy(skip.config)}"
+        )
     items = skip.record.output.scheduled
     wanted = {item.request_id: _wanted(skip.trace, skip.tick, item, skip.config) for item in items}
     skipped = [_wanted_by_skipped(skip, o) for o in skips(skip.trace, skip.tick) if o.index < skip.index]

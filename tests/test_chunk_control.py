@@ -20,7 +20,7 @@ from scheduler_core.chunk_range import ChunkRange
 from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine, fork, replay_to
 from scheduler_core.errors import ConfigError, TraceError
-from scheduler_core.events import ChunkSteered, SteerReason
+from scheduler_core.events import ChunkSteered, RequestSkipped, SkipReason, SteerReason
 from scheduler_core.explain import explain
 from scheduler_core.lookup import configs
 from scheduler_core.metrics import series
@@ -345,9 +345,19 @@ def test_why_not_more_is_answered_with_the_target():
     trace = made(steered(), burst(0.3))
     tick = next(r.tick for r in trace.records if any(i.request_id == "long0" for i in r.output.scheduled)) + 1
     remedy = explain(trace, tick, "long0").remedy
-    assert remedy == (
-        "The chunk size is set by chunk control, whose target is 60 ms; a longer one lets more be read in a tick."
-    )
+    assert remedy == "Chunk control has set the chunk size; a target above 60 ms lets it allow more."
+
+
+def test_a_request_that_a_steered_budget_keeps_out_is_told_so():
+    trace = made(steered(chunk_moves="budget", chunk_target_ms=45), burst(0.3, 0.3, 0.3))
+    remedies = {
+        explain(trace, record.tick, event.request_id).remedy
+        for record in trace.records
+        for event in record.events
+        if isinstance(event, RequestSkipped) and event.reason is SkipReason.BUDGET
+    }
+    assert remedies
+    assert all("chunk control has set this one; a target above 45 ms lets it allow more." in told for told in remedies)
 
 
 def test_a_file_without_these_settings_is_read_and_one_with_them_fixed_looks_as_before():

@@ -45,10 +45,11 @@ class Budget {
 }
 
 /** What chunk control has set for this tick; "" where nothing is steered. */
-function steeredNote(settings) {
+function steeredNote(settings, isShort) {
   if (!settings.enable_chunked_prefill || (settings.chunk_control ?? "fixed") === "fixed") return "";
   const how = settings.chunk_control === "ramp" ? "ramp" : "adaptive";
-  return settings.chunk_moves === "budget" ? ` (${how})` : ` · chunk size ${settings.chunk_size} (${how})`;
+  if (settings.chunk_moves === "budget") return ` (${how})`;
+  return isShort ? ` · chunk ${settings.chunk_size}` : ` · chunk size ${settings.chunk_size} (${how})`;
 }
 
 function segmentLabel(facts, state, width) {
@@ -102,7 +103,8 @@ class Lanes {
   draw(view) {
     const { used, budget } = this.budget.draw(view);
     const over = used > budget ? `, ${used - budget} over the budget` : "";
-    setText(this.count, `${used} of ${budget} tokens${over}${steeredNote(view.settings)}`);
+    const steered = steeredNote(view.settings, this.isNarrow);
+    setText(this.count, `${used} of ${budget}${steered && this.isNarrow ? "" : " tokens"}${over}${steered}`);
     setAttr(this.count, "data-over", used > budget ? "" : null);
     const free = view.lanes.indexOf(-1);
     this.rows.show([...view.lanes.keys()], (row, lane) => {
