@@ -102,6 +102,7 @@ def calibrate(
         typer.Option(min=0, max=200, help="Requests of a workload that the fit has not seen, to test it; 0 = none."),
     ] = 12,
     seed: Annotated[int, typer.Option(help="Draws the unseen workload.")] = 0,
+    fastest: Annotated[bool, typer.Option(help="Take the fastest of the rounds: for a busy machine.")] = False,
     largest: Annotated[int | None, typer.Option(min=100, hidden=True)] = None,
 ) -> None:
     """Fit the cost model's "smollm2-cpu" to ticks of the real model on this machine, and test it; changes nothing."""
@@ -116,7 +117,7 @@ def calibrate(
         runner = load_runner()
         report.check_model(runner)
         measured, seen = measure_rounds(runner, grid(largest), rounds, unseen, seed, status.update)
-    document = report.document(measured, machine, versions(), seen)
+    document = report.document(measured, machine, versions(), seen, fastest=fastest)
     terminal.tell(document, json_, report.tables(document), report.remarks(document, machine))
 
 

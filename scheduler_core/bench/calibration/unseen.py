@@ -45,6 +45,10 @@ class Unseen:
             assert output == record.output, "the engine decided otherwise in another round"
             seconds.append(record.wall_seconds)
 
+    def fastest(self) -> Unseen:
+        """Only the fastest round of each tick."""
+        return Unseen(self.requests, self.seed, [(output, [min(seconds)]) for output, seconds in self.ticks])
+
 
 def run_unseen(runner: ModelRunner, requests: int, seed: int, say: Callable[[str], None]) -> list[TickRecord]:
     """One round: a random mix of chats and long prompts that come one after the other; its ticks, once warm."""
