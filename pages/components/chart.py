@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 
 import pandas as pd
 import plotly.graph_objects as go
 
+from pages.components.plain import visible
 from scheduler_core.trace import Trace
 
 GREY, BLUE, GREEN, VERMILLION, PURPLE = "#777777", "#0072B2", "#009E73", "#D55E00", "#CC79A7"
@@ -48,6 +50,13 @@ def look(figure: go.Figure, *, height: int, x_title: str, y_title: str = "") -> 
     )
     figure.update_xaxes(title_text=x_title, gridcolor=GRID, zeroline=False, automargin=True)
     figure.update_yaxes(title_text=y_title, gridcolor=GRID, zeroline=False, automargin=True)
+
+
+def label(text: str, limit: int = 60) -> str:
+    """A user's text inside a figure, where Plotly would read tags: they are shown as they stand, and long ones cut."""
+    shown = visible(text)
+    shown = shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    return escape(shown, quote=False)
 
 
 def clock(trace: Trace) -> str:

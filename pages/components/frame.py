@@ -37,6 +37,7 @@ PAGES = (
     PageEntry("pages/preemption.py", "Preemption", "Lessons"),
     PageEntry("pages/from_scratch.py", "From scratch", "Lessons"),
     PageEntry("pages/compare.py", "Compare", "Tools"),
+    PageEntry("pages/workloads.py", "Workloads", "Tools"),
     PageEntry("pages/glossary.py", "Glossary", "Tools"),
 )
 

@@ -18,6 +18,8 @@ class SettingsError(TickscopeError):
 class Limits:
     """Upper limits of one visitor's run; `max_live_runs` counts the live runs of all visitors at once.
 
+    The limits of loads are those of the workloads page: `max_load_seconds` is how long one may compute.
+
     Each is read from the variable of its name, as in TICKSCOPE_MAX_REQUESTS=8.
     """
 
@@ -26,6 +28,9 @@ class Limits:
     max_output_tokens: int = 256
     max_ticks: int = 2000
     max_live_runs: int = 2
+    max_load_requests: int = 20_000
+    max_load_ticks: int = 500_000
+    max_load_seconds: int = 600
 
 
 _LARGEST = 1_000_000

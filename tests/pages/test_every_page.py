@@ -24,6 +24,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     **{f"pages/{name}.py": (LESSON_STAGE,) for name in list_lessons()},
     "pages/from_scratch.py": (GROWTH_STAGE, MUSEUM_STAGE),
     "pages/compare.py": COMPARE_STAGES,
+    "pages/workloads.py": (),
     "pages/glossary.py": (),
 }
 

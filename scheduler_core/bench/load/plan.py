@@ -51,7 +51,11 @@ def at_rate(config: LoadConfig, rate: float) -> LoadConfig:
 
 def from_file(path: Path, how: Shape) -> Workload:
     """From a workload file; another rate stretches or squeezes its times evenly."""
-    source = read_source(path)
+    return from_source(read_source(path), how)
+
+
+def from_source(source: Source, how: Shape) -> Workload:
+    """The same from a file that has been read."""
     shaped = shape(source, how)
     facts = {
         "kind": "file",

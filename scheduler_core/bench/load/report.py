@@ -42,11 +42,11 @@ def run_figures(result: BigResult, targets: Targets, rate: float | None, *, deta
         "max_concurrent_requests": max(result.series.levels["running"], default=0),
         "num_ticks": len(result.series),
         "overview": codec.to_plain(dataclasses.asdict(result.series.overview(OVERVIEW_BUCKETS))),
-        **({"requests": [_row(facts) for facts in result.facts]} if details else {}),
+        **({"requests": [request_row(facts) for facts in result.facts]} if details else {}),
     }
 
 
-def _row(facts: RequestFacts) -> dict[str, Any]:
+def request_row(facts: RequestFacts) -> dict[str, Any]:
     """The facts of one request, its token times as gaps."""
     return {
         "id": facts.id,

@@ -1,0 +1,83 @@
+"""Step 3 of the workloads page: start, progress, cancel."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.plain import plain
+from pages.components.settings import limits
+from pages.components.workloads.job import Job, JobState
+from pages.components.workloads.load_step import ChosenLoad
+from pages.components.workloads.visit import LOOK_EVERY, LoadVisit, load_visit, worker
+from pages.components.workloads.work import Server, run_on_servers
+
+RUN = "run"
+_WHAT = {
+    "run": "The run",
+    "sweep": "The sweep",
+    "cache": "The cache",
+    "two_by_two": "The 2 × 2",
+    "window": "The window",
+}
+
+
+def run_step(load: ChosenLoad | None, servers: list[Server]) -> None:
+    """Draw the step."""
+    visit = load_visit()
+    st.subheader("3 · Run", anchor=False)
+    job = visit.jobs.get(RUN)
+    if job is not None and job.is_going:
+        progress(RUN)
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        ready = load is not None and bool(servers) and not visit.is_computing
+        clicked = st.button("Run the load", key="wl_run", type="primary", disabled=not ready)
+        if job is not None:
+            st.markdown(plain(_over(job)), width="content")
+    if job is not None and job.state is JobState.FAILED:
+        st.error(plain(f"{job.problem}."))
+    for note in job.notes if job else ():
+        st.warning(plain(f"{note}."))
+    if clicked and load is not None:
+        visit.start(RUN, run_key(load, servers), run_on_servers(load.make, servers, limits()))
+        visit.forget("window")
+        st.rerun()
+
+
+def run_key(load: ChosenLoad, servers: list[Server]) -> str:
+    """The same for the same load on the same servers."""
+    return f"{load.key} {servers}"
+
+
+def _over(job: Job) -> str:
+    match job.state:
+        case JobState.DONE:
+            return "The run is done. The same load and seed give the same figures."
+        case JobState.CANCELLED:
+            return "Cancelled: what is below is partial." if job.results else "Cancelled before anything was computed."
+    return ""
+
+
+def progress(kind: str) -> None:
+    """How far the job of that kind is, looked at again and again until it is over, with a button to cancel it."""
+    st.fragment(_look, run_every=LOOK_EVERY)(kind)
+
+
+def _look(kind: str) -> None:
+    job = load_visit().jobs.get(kind)
+    if job is None or not job.is_going:
+        # The rest of the page has to know.
+        st.rerun()
+    place = worker().place(job)
+    told = f"Waiting for its turn: number {place} in line." if place else job.told or "Starting"
+    with st.container(horizontal=True, vertical_alignment="center", key=f"wl_progress_{kind}"):
+        st.progress(min(max(job.share, 0.0), 1.0), text=plain(f"{_WHAT[kind]}: {told}"))
+        if st.button("Cancel", key=f"wl_cancel_{kind}"):
+            job.cancel()
+
+
+def elsewhere(visit: LoadVisit, shown: str) -> None:
+    """The progress of a job whose own place is not on the screen: one clock for the whole page."""
+    going = next((kind for kind, job in visit.jobs.items() if job.is_going), None)
+    if going is not None and going not in (RUN, shown):
+        progress(going)
