@@ -18,11 +18,13 @@ from scheduler_core.lesson_stop import Stop
 LESSON_FOLDER = Path(__file__).resolve().parent.parent / "assets" / "lessons"
 #: The panels of the stage that a step can point to.
 PANELS = ("waiting", "tick", "finished", "kv", "host", "timeline")
+#: Parts of the stage that a lesson can do without, with their panels.
+OPTIONAL = {"blocks": ("kv", "host"), "timeline": ("timeline",)}
 #: The run of the lesson's scenario with its own settings.
 BASE = "base"
 
 _FENCE = "+++"
-_HEAD_KEYS = ("title", "summary", "number", "scenario", "minutes", "runs")
+_HEAD_KEYS = ("title", "summary", "number", "scenario", "minutes", "without", "runs")
 _RUN_KEYS = ("label", "scenario", "settings", "result")
 _STEP_KEYS = ("stop", "run", "spotlight", "ask", "try", "bars")
 _SPOT_KEYS = ("request", "panel")
@@ -90,7 +92,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A lesson as its file has it; texts are Markdown with placeholders."""
+    """A lesson as its file has it; texts are Markdown with placeholders.
+
+    `without` names the parts of the stage that it does not speak of, which are left away.
+    """
 
     name: str
     number: int
@@ -101,6 +106,7 @@ class Lesson:
     steps: tuple[Step, ...]
     checks: tuple[Check, ...]
     sources: str
+    without: tuple[str, ...] = ()
 
     def run(self, name: str) -> LessonRun:
         """The run of that name; raises KeyError."""
@@ -140,6 +146,7 @@ def parse_lesson(text: str, name: str) -> Lesson:
             tuple(_step(number, *section) for number, section in enumerate(_sections(parts.get("", "")), 1)),
             tuple(Check(question, answer) for question, answer in _sections(parts.get(_CHECK, ""))),
             parts.get(_SOURCES, "").strip(),
+            _without(head.get("without", [])),
         )
         _check(lesson)
     return lesson
@@ -187,6 +194,12 @@ def _run(name: str, table: dict[str, Any], scenario: str) -> LessonRun:
         return LessonRun(
             name, _typed(table, "label", str), table.get("scenario", scenario), changes, table.get("result", "")
         )
+
+
+def _without(names: object) -> tuple[str, ...]:
+    if not isinstance(names, list) or any(name not in OPTIONAL for name in names):
+        raise LessonError(f"without is {names!r}; it must be a list of some of {', '.join(OPTIONAL)}")
+    return tuple(names)
 
 
 def _parts(body: str) -> Iterator[tuple[str, str]]:
@@ -262,6 +275,8 @@ def _check(lesson: Lesson) -> None:
     for step in lesson.steps:
         with placed(step.place):
             _check_step(step, names)
+            if part := next((part for part in lesson.without if step.panel in OPTIONAL[part]), None):
+                raise LessonError(f"the panel {step.panel} is pointed at, but the lesson is without {part}")
     for check in lesson.checks:
         with placed(f"{_CHECK} ({check.question})"):
             check_placeholders(f"{check.question} {check.answer}", names)

@@ -99,7 +99,7 @@ class Stage {
     setAttr(this.root, "data-twin", options.link ? "" : null);
     for (const panel of this.root.querySelectorAll(".panel")) setAttr(panel, "data-lit", options.panel && panel.classList.contains(options.panel) ? "" : null);
     this.join(options.link);
-    this.teach.update(options.teach ?? null);
+    this.teach.update(options.teach ?? null, options.without ?? []);
     this.load(data.run);
     const isNew = isFirst || data.command.id > this.command;
     const isOvertaken = isNew && !isFirst && this.isOvertaken(data.command);

@@ -35,6 +35,7 @@ class Teach {
   constructor(stage) {
     this.stage = stage;
     this.wish = null;
+    this.without = [];
     this.black = new BlackScreen();
   }
 
@@ -63,12 +64,13 @@ class Teach {
   }
 
   hides(part) {
-    return this.wish?.hide.includes(part) ?? false;
+    return this.without.includes(part) || (this.wish?.hide.includes(part) ?? false);
   }
 
-  /** Takes what the page says: null where the teacher view is off. */
-  update(wish) {
+  /** Takes what the page says: null where the teacher view is off; `without` are parts that it leaves away in any view. */
+  update(wish, without) {
     this.wish = wish;
+    this.without = without;
     const { root, transport, scrubber, blocks, host, timeline, narrator } = this.stage;
     setAttr(root, "data-large", wish ? "" : null);
     for (const node of [transport.group, transport.jump, transport.speed]) node.hidden = this.hides("buttons");
@@ -76,7 +78,6 @@ class Teach {
     blocks.node.hidden = host.node.hidden = this.hides("blocks");
     timeline.node.hidden = this.hides("timeline");
     narrator.node.hidden = this.hides("narration");
-    this.stage.tip.isOff = this.hides("tips");
     this.stage.tip.isOff = this.hides("tips");
     setAttr(root, "data-halves", wish && !blocks.node.hidden && !timeline.node.hidden ? "" : null);
     this.fitSoon();

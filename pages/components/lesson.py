@@ -120,6 +120,7 @@ def _stage(shown: Lesson, step: Step, run: str, trace: Trace, *, room: int, why:
         room=room,
         why=why and is_shown("panels"),
         teach=stage_teach("lesson"),
+        without=shown.without,
         status="recorded" if is_real else "synthetic",
         url=None,
     )

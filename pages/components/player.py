@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,7 @@ def stage(
     panel: str = "",
     room: int | None = None,
     teach: dict[str, Any] | None = None,
+    without: Sequence[str] = (),
 ) -> StageState:
     """Draw the stage and say where it stands; call it inside a fragment, so that a step reruns the fragment only.
 
@@ -130,7 +131,7 @@ def stage(
     address alone);
     without `spoilers` nothing after the tick is shown; `why` offers the link to the reasons. `panel` is the one to
     point at; a run that is cut short has `room` for so many ticks on its scales. `teach` is the teacher view: what is
-    hidden, and what a clicker does.
+    hidden, and what a clicker does; `without` names parts that this page leaves away in any view.
     """
     result = _component(
         key=key,
@@ -152,6 +153,7 @@ def stage(
                 "panel": panel,
                 "room": room,
                 "teach": teach,
+                "without": list(without),
             },
         },
         height="content" if height is None else height,

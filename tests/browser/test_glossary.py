@@ -80,7 +80,9 @@ def test_a_tap_shows_the_definition_inside_the_screen_and_another_hides_it(
     open_context: Visitors, app_url: str
 ) -> None:
     page = visit(open_context(**PHONE).new_page(), f"{app_url}/chunked_prefill?step=6")
-    for link in page.locator('.st-key-lesson_band a[href^="glossary"]').all():
+    links = page.locator('.st-key-lesson_band a[href^="glossary"]').all()
+    assert links
+    for link in links:
         link.tap()
         expect(card(page)).to_be_visible()
         box = card(page).bounding_box()

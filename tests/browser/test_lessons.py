@@ -206,7 +206,7 @@ def test_nothing_of_the_future_is_drawn_before_an_answer(page: Page, app_url: st
 
 def test_another_setting_is_tried_on_the_stage(page: Page, app_url: str) -> None:
     traces = LessonRuns(load_lesson("chunked_prefill"))
-    visit(page, f"{app_url}/chunked_prefill?step=8")
+    visit(page, f"{app_url}/chunked_prefill?step=7")
     expect(stage(page)).to_contain_text(f"of {len(traces['base'].records) - 1}")
     page.get_by_role("radio", name="whole prompts").click()
     expect(stage(page)).to_contain_text(f"of {len(traces['whole'].records) - 1}")
@@ -214,7 +214,7 @@ def test_another_setting_is_tried_on_the_stage(page: Page, app_url: str) -> None
 
 
 def test_why_leads_to_the_same_instant_on_the_playground(page: Page, app_url: str) -> None:
-    visit(page, f"{app_url}/chunked_prefill?step=9")
+    visit(page, f"{app_url}/chunked_prefill?step=8")
     before = stage(page).get_attribute("data-state-hash")
     page.get_by_role("button", name=re.compile("^Why")).first.click()
     page.wait_for_url("**/playground*")

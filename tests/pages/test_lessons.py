@@ -129,11 +129,16 @@ def test_who_goes_on_without_an_answer_has_skipped_it():
     assert "of 0" not in text(at)
 
 
+def test_what_a_lesson_does_not_speak_of_is_left_away_from_its_stage():
+    for name, without in (("chunked_prefill", ["blocks"]), ("prefix_caching", [])):
+        assert stage_data(open_page(name))["options"]["without"] == without
+
+
 def test_another_run_can_be_put_on_the_stage():
-    at = open_page("chunked_prefill", step="8")
+    at = open_page("chunked_prefill", step="7")
     traces = LessonRuns(load_lesson("chunked_prefill"))
     assert shown_ticks(at) == len(traces["base"].records)
-    at.button_group(key="lesson_try chunked_prefill 8").set_value("whole").run()
+    at.button_group(key="lesson_try chunked_prefill 7").set_value("whole").run()
     assert not at.exception, at.exception
     assert shown_ticks(at) == len(traces["whole"].records)
 
