@@ -186,9 +186,9 @@ def test_every_panel_opens(panel: str):
 def test_every_chart_says_what_it_shows_and_has_its_table():
     at = open_playground(panel="Charts")
     charts = at.get("plotly_chart")
-    assert len(charts) == 4
+    assert len(charts) == 5
     assert all(chart.proto.alt for chart in charts)
-    assert len(at.dataframe) == 4
+    assert len(at.dataframe) == 5
 
 
 def test_own_requests_run_on_made_up_tokens():
