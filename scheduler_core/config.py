@@ -61,7 +61,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "chunk_response": CHUNK_RESPONSES,
 }
 _OPTIONAL = ("chunk_size", "quantum")
-_FLAGS = ("enable_chunked_prefill", "cap_lone_request", "enable_prefix_caching", "priority_push_out")
+_FLAGS = ("enable_chunked_prefill", "cap_lone_request", "enable_prefix_caching", "priority_push_out", "mixed_batches")
 
 #: For forms that offer the settings: whole numbers with their bounds, words with their choices, switches.
 BOUNDS, CHOICES, FLAGS = _BOUNDS, _CHOICES, _FLAGS
@@ -73,6 +73,8 @@ class EngineConfig:
 
     With `chunk_control` the chunk size (or the budget, as `chunk_moves` says) is the upper end of a range in which it
     moves between ticks, so that the time named by `chunk_signal` stays near `chunk_target_ms`.
+
+    Without `mixed_batches` a tick is for prompts or for decodes, in turn; `batch_order` then only orders each kind.
     """
 
     #: Fields that older files do not have: they are left out of a file where they have their default.
@@ -82,6 +84,7 @@ class EngineConfig:
         "chunk_signal",
         "chunk_moves",
         "chunk_response",
+        "mixed_batches",
     )
 
     block_size: int = 16
@@ -110,6 +113,7 @@ class EngineConfig:
     chunk_signal: str = "tick"
     chunk_moves: str = "chunk"
     chunk_response: str = "usual"
+    mixed_batches: bool = True
 
     def __post_init__(self) -> None:
         for name, (low, high) in _BOUNDS.items():

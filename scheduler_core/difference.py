@@ -77,6 +77,8 @@ def _reason(name: str, old: Any, new: Any, before: Trace, after: Trace) -> str:
             return _memory(after)
         case "batch_order":
             return "the budget was never too small for all who ran" if not _skips(after, SkipReason.BUDGET) else _ALWAYS
+        case "mixed_batches":
+            return "no tick computed tokens of prompts and of answers"
         case "seed":
             return "every request takes its likeliest token, so nothing is drawn by chance"
         case "max_model_len":

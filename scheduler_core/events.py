@@ -26,7 +26,8 @@ class SkipReason(Enum):
     BUDGET: budget, budget_left. LANES: lanes, lanes_used. MEMORY: blocks_needed, blocks_free, blocks_promised,
     watermark. BATCH_CLOSED (static batching): running. PREEMPTED_FOR_MEMORY (nobody is admitted in such a
     tick): preempted. JUST_PREEMPTED (comes back in the next tick at the earliest): none. FINISHING (room comes
-    free in this very tick, so nobody is pushed out): finishing.
+    free in this very tick, so nobody is pushed out): finishing. TURN (without mixed batches the tick is for the other
+    kind): for_prompts, 1 or 0.
     """
 
     BUDGET = "budget"
@@ -36,6 +37,7 @@ class SkipReason(Enum):
     PREEMPTED_FOR_MEMORY = "preempted_for_memory"
     JUST_PREEMPTED = "just_preempted"
     FINISHING = "finishing"
+    TURN = "turn"
 
 
 class SteerReason(Enum):

@@ -9,7 +9,7 @@ from scheduler_core.explanation import Check, Explanation
 from scheduler_core.instant import budget_left, longest
 from scheduler_core.lookup import request_before, request_in
 from scheduler_core.reasons import memory_left, skip_cause
-from scheduler_core.remedies import budget_remedy, remedy
+from scheduler_core.remedies import remedy
 from scheduler_core.request import RequestStatus
 from scheduler_core.skip import Skip, cached_blocks, skips
 from scheduler_core.trace import Trace
@@ -22,8 +22,8 @@ def explain_left_out(trace: Trace, tick: int, request_id: str) -> Explanation:
     lane = Check(True, "It has a lane.")
     own = [skip for skip in skips(trace, tick) if skip.event.request_id == request_id and skip.was_running]
     if own:
-        checks = (lane, Check(False, _budget_text(own[-1])))
-        return Explanation(headline, checks, budget_remedy("It", own[-1]), "left_out")
+        checks = (lane, Check(False, _stop_text(own[-1])))
+        return Explanation(headline, checks, remedy("It", own[-1]), "left_out")
     events = trace.records[tick].events
     faults = [e for e in events if isinstance(e, FaultInjected) and e.request_id in (request_id, "")]
     return Explanation(headline, (lane, *(Check(False, f"{e.name}: {e.detail}.") for e in faults)), "", "left_out")
@@ -84,7 +84,7 @@ def _stop_text(skip: Skip) -> str:
             who = _finishing(skip)
             verb = "finishes" if len(who) == 1 else "finish"
             return f"{names(who)} {verb} in this tick, which makes room, so nobody is pushed out for it."
-        case SkipReason.BATCH_CLOSED | SkipReason.PREEMPTED_FOR_MEMORY:
+        case SkipReason.BATCH_CLOSED | SkipReason.PREEMPTED_FOR_MEMORY | SkipReason.TURN:
             return skip_cause(skip.event)
     assert_never(skip.event.reason)
 

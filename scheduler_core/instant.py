@@ -59,6 +59,11 @@ def decision_instant(trace: Trace, tick: int) -> Instant:
     return instant_before(trace, tick, index)
 
 
+def decodes_later(config: EngineConfig) -> bool:
+    """Whether decodes are served after admission, if at all."""
+    return config.batch_order == "prefill_first" or not config.mixed_batches
+
+
 def budget_left(record: TickRecord, index: int, config: EngineConfig) -> int | None:
     """Tokens left when the waiting request of skip event `index` was considered; None if that cannot be told.
 
@@ -66,10 +71,10 @@ def budget_left(record: TickRecord, index: int, config: EngineConfig) -> int | N
     had been given to it are not on record.
     """
     later = record.events[index:]
-    decodes_later = config.batch_order == "prefill_first"
-    if decodes_later and any(isinstance(event, RequestPreempted) for event in later):
+    is_before_decodes = decodes_later(config)
+    if is_before_decodes and any(isinstance(event, RequestPreempted) for event in later):
         return None
-    given = [e for e in later if isinstance(e, RequestScheduled) and not (decodes_later and e.is_decode)]
+    given = [e for e in later if isinstance(e, RequestScheduled) and not (is_before_decodes and e.is_decode)]
     return max(0, config.max_num_batched_tokens - sum(event.num_tokens for event in given))
 
 

@@ -92,6 +92,9 @@ def skip_cause(event: RequestSkipped) -> str:
             verbs = ("finishes", "makes") if n["finishing"] == 1 else ("finish", "make")
             who = count(n["finishing"], "request")
             return f"{who} {verbs[0]} in this tick and so {verbs[1]} room; nobody is pushed out."
+        case SkipReason.TURN:
+            kinds = ("prompts", "answers") if n["for_prompts"] else ("answers", "prompts")
+            return f"Batches are not mixed, and this tick is for {kinds[0]}; the next is for {kinds[1]}."
     assert_never(event.reason)
 
 

@@ -9,7 +9,7 @@ from scheduler_core.chunk_range import is_steered
 from scheduler_core.config import EngineConfig
 from scheduler_core.events import RequestPreempted, SkipReason
 from scheduler_core.explanation import options
-from scheduler_core.instant import budget_left, longest, tokens_left
+from scheduler_core.instant import budget_left, decodes_later, longest, tokens_left
 from scheduler_core.lookup import request_before, request_in
 from scheduler_core.output import ScheduledRequest
 from scheduler_core.skip import Skip, cached_blocks, skips
@@ -31,6 +31,8 @@ def remedy(subject: str, skip: Skip) -> str:
             return f"{subject} gets in when {batch}; another admission rule would not wait for that."
         case SkipReason.PREEMPTED_FOR_MEMORY | SkipReason.JUST_PREEMPTED | SkipReason.FINISHING:
             return f"{subject} is considered again in the next tick."
+        case SkipReason.TURN:
+            return f"{subject} could run in this tick if batches were mixed."
     assert_never(skip.event.reason)
 
 
@@ -66,7 +68,7 @@ def budget_remedy(subject: str, skip: Skip) -> str:
     size = skip.config.block_size
     growth = sum(_more_blocks(i, wanted[i.request_id], size) for i in items) + sum(-(-w // size) for w in skipped)
     # Tokens that a preemption gave back, or that "prefill_first" gives to newcomers, are not on record.
-    is_hidden = skip.config.batch_order == "prefill_first" or any(
+    is_hidden = decodes_later(skip.config) or any(
         isinstance(event, RequestPreempted) for event in skip.record.events
     )
     if is_hidden or not _surely_fits(skip, growth):

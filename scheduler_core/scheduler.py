@@ -59,6 +59,7 @@ class Scheduler:
         self._log = log
         self._eos_token_ids = eos_token_ids
         self.tell_parts = tell_parts
+        self._prompts_were_last = False
 
     # Arrivals, aborts, changes of settings: between ticks
 
@@ -101,7 +102,9 @@ class Scheduler:
         """Choose the batch of a tick."""
         self._prepare_queue(tick)
         now = self._begin(tick)
-        if self.config.batch_order == "running_order":
+        if not self.config.mixed_batches:
+            self._schedule_apart(now)
+        elif self.config.batch_order == "running_order":
             self._schedule_running(now, [*self.roster.running.values()])
             self._admit_waiting(now, 0)
         elif self.config.batch_order == "decode_first":
@@ -201,6 +204,34 @@ class Scheduler:
 
     def _skip(self, request: Request, obstacle: Obstacle) -> None:
         self._log.append(RequestSkipped(request.id, obstacle.reason, obstacle.numbers))
+
+    # Prompts and decodes in ticks of their own
+
+    def _schedule_apart(self, now: Pass) -> None:
+        """Decodes if the last tick was for prompts, else prompts; the other kind where nothing else is to be done.
+
+        Who comes back after a preemption comes in with the prompts, whatever is left to compute.
+        """
+        decodes, prefills = self._decodes_and_prefills()
+        if decodes and self._prompts_were_last:
+            self._schedule_running(now, decodes)
+            best = self.roster.waiting.best()
+            self._leave_out([*prefills, *([best] if best else [])], now, for_prompts=False)
+        else:
+            self._schedule_running(now, prefills)
+            self._admit_waiting(now, 0)
+            if now.items:
+                self._leave_out(decodes, now, for_prompts=True)
+            else:
+                self._schedule_running(now, decodes)
+        decoding = {request.id for request in decodes}
+        self._prompts_were_last = any(request_id not in decoding for request_id in now.items)
+
+    def _leave_out(self, requests: Sequence[Request], now: Pass, *, for_prompts: bool) -> None:
+        preempted = {request.id for request in now.left}
+        for request in requests:
+            if request.id not in preempted:
+                self._skip(request, Obstacle(SkipReason.TURN, (("for_prompts", int(for_prompts)),)))
 
     # Waiting requests
 

@@ -30,6 +30,7 @@ _SKIP_NUMBERS = {
     SkipReason.PREEMPTED_FOR_MEMORY: {"preempted"},
     SkipReason.JUST_PREEMPTED: set(),
     SkipReason.FINISHING: {"finishing"},
+    SkipReason.TURN: {"for_prompts"},
 }
 
 

@@ -516,7 +516,7 @@ def test_the_random_runs_meet_every_reason():
         kinds |= {explanation.kind for _, _, explanation in explanations(made)}
         reasons |= {getattr(e, "reason", None) for r in made.records for e in r.events}
     assert kinds >= set(EXPLANATION_KINDS) - {"spared", "failed"}
-    assert reasons >= set(SkipReason) - {SkipReason.FINISHING} | {
+    assert reasons >= set(SkipReason) - {SkipReason.FINISHING, SkipReason.TURN} | {
         PreemptReason.SLICE,
         PreemptReason.MEMORY,
         PreemptReason.PUSH_OUT,

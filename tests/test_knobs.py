@@ -36,6 +36,7 @@ KNOBS: dict[str, tuple[str, dict[str, Any], Any, Any]] = {
     "batch_order": ("long_prompt_meets_chat", {}, "decode_first", "prefill_first"),
     "admission": ("shared_system_prompt", {}, "whole_minus_promised", "when_empty"),
     "watermark": ("memory_pressure", {}, 0, 6),
+    "mixed_batches": ("long_prompt_meets_chat", {}, True, False),
     "seed": ("first_steps", {}, 0, 1),
     "cost": ("long_prompt_meets_chat", {}, "smollm2-cpu", "llama-3.1-8b-h100"),
     "chunk_control": ("burst", {}, "fixed", "pid"),

@@ -107,6 +107,10 @@ EXAMPLES: list[tuple[Event, str]] = [
         "R5 has to wait. A request that was preempted in this very tick stands before it and comes back in the next.",
     ),
     (
+        RequestSkipped("R5", SkipReason.TURN, (("for_prompts", 1),)),
+        "R5 has to wait. Batches are not mixed, and this tick is for prompts; the next is for answers.",
+    ),
+    (
         RequestSkipped("R5", SkipReason.FINISHING, (("finishing", 1),)),
         "R5 has to wait. 1 request finishes in this tick and so makes room; nobody is pushed out.",
     ),

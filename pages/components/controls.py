@@ -35,6 +35,7 @@ FOLDED = (
     "watermark",
     "admission",
     "batch_order",
+    "mixed_batches",
     "priority_push_out",
     "aging",
     "mlfq_levels",

@@ -58,6 +58,7 @@ FIELDS: dict[str, Field] = {
     "mlfq_levels": Field("Feedback levels", "How far a request can fall under the feedback policy (mlfq)."),
     "priority_push_out": Field("Push-out", "A waiting request of a better class may push out a running one."),
     "batch_order": Field("Batch order", "Who takes the budget first: decodes, the order of admission, or prefills."),
+    "mixed_batches": Field("Mixed batches", "Off: a tick is for prompts or for answers, in turn, and never for both."),
     "admission": Field("Admission", "When a prompt is let in: what memory must be free for it."),
     "chunk_control": Field(
         "Chunk control",
