@@ -269,6 +269,7 @@ FIGURES: dict[str, Callable[[Where], Figure]] = {
     # of a tick
     "length": lambda at: at.seconds(at.record.end - at.record.start),
     "batch": lambda at: _count(at.record.counts.scheduled_tokens),
+    "unused": lambda at: _count(at.trace.config_at(at.tick).max_num_batched_tokens - at.record.counts.scheduled_tokens),
     "free": lambda at: _count(len(at.snapshot.free_blocks)),
     "kept": lambda at: _count(_kept(at)),
     "evicted": lambda at: _count(_evicted(at)),

@@ -108,7 +108,7 @@ class Timeline {
     setStyle(this.column, "transform", `translateX(${(edge - this.pitch).toFixed(1)}px)`);
     this.drawSelection();
     this.follow(view);
-    setText(this.count, run.length ? `${counted(run.requests.length, "request")}, ${counted(run.length, "tick")}` : "");
+    setText(this.count, run.length ? `${counted(run.requests.length, "request")}, ticks 0 to ${run.length - 1}` : "");
     setAttr(this.scroll, "aria-label", timelineWords(view));
   }
 

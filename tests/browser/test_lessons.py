@@ -197,7 +197,7 @@ def test_nothing_of_the_future_is_drawn_before_an_answer(page: Page, app_url: st
     stage(page).press("End")
     expect(stage(page)).to_have_attribute("data-tick", str(tick - 1))
     expect(stage(page).locator(".card", has_text="preempted")).to_have_count(0)
-    expect(stage(page).locator(".timeline .count")).to_contain_text(f"{tick} ticks")
+    expect(stage(page).locator(".timeline .count")).to_contain_text(f"ticks 0 to {tick - 1}")
     expect(page.get_by_role("button", name=re.compile("^Why"))).to_have_count(0)
     page.get_by_role("button", name="skip").click()
     expect(stage(page).locator(".card", has_text="preempted")).to_have_count(1)
