@@ -11,6 +11,7 @@ from pages.components.drop import drop_area
 from pages.components.live import how_to_get_the_model
 from pages.components.plain import plain
 from pages.components.play_state import BACKENDS, IMPORTED, OWN, PlayState
+from pages.components.predict_card import predict_pill
 from pages.components.runs import OWN_TITLE, known_scenarios, recording_path, scenario_named
 from pages.components.teach_bar import teach_messages, teach_pill
 from pages.components.teach_state import is_shown, teach
@@ -47,6 +48,7 @@ def header(
                 st.button(f"Requests  **{num_requests}**", key="edit_requests", on_click=on_requests)
             if teach() is not None:
                 place = st.container(key="teach_settings", width="content")
+            predict_pill(state)
             teach_pill()
     teach_messages()
     return place

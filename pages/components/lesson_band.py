@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from html import escape
 from typing import Literal
 
@@ -14,6 +15,7 @@ from pages.components.lesson_question import Score, grade_of, score_of
 from pages.components.lesson_runs import shipped_lesson
 from pages.components.lesson_state import LessonState, last_step
 from pages.components.plain import plain
+from pages.components.question_card import ask_card, verdict_card, verdict_words
 from pages.components.teach_board import lesson_result
 from pages.components.teach_state import teach
 from pages.components.terms import mark
@@ -71,10 +73,11 @@ def band(
             st.markdown(mark(before, seen))
             _bars(step, traces)
             if asked is not None and is_open:
-                _ask(lesson, state, step, asked)
+                key = f"lesson_choice {lesson.name} {step.number}"
+                ask_card(asked, key, partial(state.answers.__setitem__, step.number))
             elif asked is not None:
                 grade = grade_of(asked, traces[step.run], state.answers[step.number])
-                _verdict(asked, grade, state.answers[step.number])
+                verdict_card(asked, grade, state.answers[step.number])
             if after:
                 st.markdown(mark(after, seen))
             if not is_open:
@@ -98,10 +101,8 @@ def announce(text: str) -> None:
 def _words(
     state: LessonState, lesson: Lesson, step: Step, before: str, grade: Grade | None, asked: Question | None
 ) -> str:
-    if grade is not None and state.answers[step.number] is not None:
-        return f"{'Right' if grade.right else 'Not so'}. You said {grade.said}. It did {grade.did}. {grade.reason}"
     if grade is not None:
-        return f"The run: {grade.did}. {grade.reason}"
+        return verdict_words(grade, state.answers[step.number])
     question = f" {asked.text}" if asked else ""
     return f"Step {state.step} of {len(lesson.steps)}: {step.title}. {before}{question}"
 
@@ -115,35 +116,6 @@ def _score(lesson: Lesson, state: LessonState, traces: Mapping[str, Trace]) -> N
 def score_words(score: Score) -> str:
     """As in "4 of 5 right"."""
     return f"{score.right} of {score.answered} right"
-
-
-def _ask(lesson: Lesson, state: LessonState, step: Step, asked: Question) -> None:
-    labels = {choice.value: choice.label for choice in asked.choices}
-    with st.container(key="lesson_ask"):
-        chosen = st.radio(
-            plain(asked.text),
-            list(labels),
-            index=None,
-            format_func=lambda value: plain(labels[value]),
-            key=f"lesson_choice {lesson.name} {step.number}",
-            horizontal=True,
-        )
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.button(
-                "Reveal the tick",
-                key="lesson_reveal",
-                type="primary",
-                disabled=chosen is None,
-                on_click=state.answers.__setitem__,
-                args=(step.number, chosen),
-            )
-            st.button(
-                "skip",
-                key="lesson_skip",
-                type="tertiary",
-                on_click=state.answers.__setitem__,
-                args=(step.number, None),
-            )
 
 
 def _bars(step: Step, traces: Mapping[str, Trace]) -> None:
@@ -160,17 +132,6 @@ def _bars(step: Step, traces: Mapping[str, Trace]) -> None:
         for (label, _), each, part in zip(step.bars, figures, parts, strict=True)
     )
     st.html(f'<ul class="ts-bars">{rows}</ul>')
-
-
-def _verdict(asked: Question, grade: Grade, answer: str | None) -> None:
-    with st.container(key="lesson_verdict"):
-        st.markdown(f":gray[{plain(asked.text)}]")
-        if answer is None:
-            st.markdown(f"You skipped it. It did: **{plain(grade.did)}**")
-        else:
-            mark = ":green[**✓ Right.**]" if grade.right else ":orange[**× Not so.**]"
-            st.markdown(f"{mark} You said: **{plain(grade.said)}** · It did: **{plain(grade.did)}**")
-        st.markdown(plain(grade.reason))
 
 
 def _tries(lesson: Lesson, state: LessonState, step: Step, traces: Mapping[str, Trace]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import streamlit as st
 
 from pages.components.runs import Workload, compute, recording, shipped
+from scheduler_core.events import RequestArrived
 from scheduler_core.lesson import Lesson, load_lesson
 from scheduler_core.trace import Trace
 
@@ -38,15 +39,21 @@ def shipped_lesson(name: str) -> Lesson:
     return load_lesson(name)
 
 
-def until(trace: Trace, end: int) -> Trace:
-    """The run before tick `end`, with the requests that had arrived; the same object for the same run and end."""
+def until(trace: Trace, end: int, slot: str = "lesson_cut") -> Trace:
+    """The run before tick `end`, with the requests that had arrived; the same object for the same run and end.
+
+    One cut is kept for each `slot`.
+    """
     if end >= len(trace.records):
         return trace
-    kept = st.session_state.get("lesson_cut")
+    kept = st.session_state.get(slot)
     if kept is None or kept[0] is not trace or kept[1] != end:
         records = trace.records[:end]
-        known = tuple(spec for spec in trace.requests if spec.arrival_time <= records[-1].start)
+        # A request that was sent to a live run may bear a time past the start of the tick that took it.
+        seen = {e.request_id for record in records for e in record.events if isinstance(e, RequestArrived)}
+        now = records[-1].start
+        known = tuple(spec for spec in trace.requests if spec.arrival_time <= now or spec.id in seen)
         # The stage knows a run again by its identity, and is then not sent it anew.
-        st.session_state["lesson_cut"] = kept = (trace, end, replace(trace, records=records, requests=known))
+        st.session_state[slot] = kept = (trace, end, replace(trace, records=records, requests=known))
     cut: Trace = kept[2]
     return cut

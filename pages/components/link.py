@@ -16,6 +16,7 @@ from scheduler_core.sensitivity import FIGURES
 
 MAX_TICK = 10_000_000
 MAX_DIGITS = 100
+ON, OFF = "on", "off"
 
 #: What the server of the app itself reads from an address.
 FOREIGN = ("embed", "embed_options")
@@ -35,6 +36,7 @@ def to_query(state: PlayState, default_scenario: str) -> dict[str, str]:
         "panel": state.panel,
         "block": str(state.block) if state.block else "",
         **{f"curve_{name}": figure for name, figure in sorted(state.curves.items())},
+        "predict": ON if state.predict else "",
     }
     defaults = {"scenario": default_scenario, "backend": BACKENDS[0], "panel": PANELS[0]}
     return {name: text for name, text in parts.items() if text and text != defaults.get(name)}
@@ -63,12 +65,13 @@ def from_query(
     messages += told
     for name, usual in CURVES.items():
         state.choose_curve(name, _choice(query, f"curve_{name}", FIGURES, usual, messages))
+    state.predict = _predict(query, messages)
     if "requests" in query:
         try:
             state.requests = unpack(query["requests"])
         except RequestError as problem:
             messages.append(str(problem))
-    known = {"scenario", "backend", "preset", "panel", "block", "tick", "selected", "requests", *FIELD_NAMES}
+    known = {"scenario", "backend", "preset", "panel", "block", "tick", "selected", "requests", "predict", *FIELD_NAMES}
     known |= {*ELSEWHERE} | {f"curve_{name}" for name in CURVES}
     messages += [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
     return state, messages
@@ -91,6 +94,13 @@ def _choice(query: Mapping[str, str], name: str, choices: Collection[str], defau
     offered = ", ".join(choice for choice in choices if choice)
     messages.append(f"The link asks for the {name} {cut(asked)}; there are {offered}. Shown is the usual one.")
     return default
+
+
+def _predict(query: Mapping[str, str], messages: list[str]) -> bool:
+    asked = query.get("predict", OFF)
+    if asked not in (ON, OFF):
+        messages.append(f"The link asks for predict {cut(asked)}; it can be on or off. The run is shown as it is.")
+    return asked == ON
 
 
 def _overrides(query: Mapping[str, str], messages: list[str]) -> dict[str, Any]:

@@ -26,7 +26,8 @@ IMPORTED = "imported"
 class PlayState:
     """`overrides` are the settings that differ from the preset's; `requests` the visitor's own.
 
-    `block` is the KV block whose life is shown; `curves` the figures chosen for the curves of sliders.
+    `block` is the KV block whose life is shown; `curves` the figures chosen for the curves of sliders;
+    `predict` turns the run into a quiz.
     """
 
     scenario: str
@@ -39,6 +40,7 @@ class PlayState:
     block: int = 0
     requests: tuple[OwnRequest, ...] = ()
     curves: dict[str, str] = field(default_factory=dict)
+    predict: bool = False
 
     def config(self, scenario_config: EngineConfig) -> EngineConfig:
         """The configuration chosen; raises `ConfigError` if it is impossible."""

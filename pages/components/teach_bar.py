@@ -94,6 +94,11 @@ def _open(what: Shown) -> None:
     st.session_state["pop_teach"] = False
 
 
+def open_score() -> None:
+    """Show the score when the page is drawn next."""
+    _open("score")
+
+
 def _close() -> None:
     st.session_state["teach_dialog"] = None
 
@@ -127,7 +132,10 @@ def _qr_dialog(address: str) -> None:
 def _score_dialog() -> None:
     rows = score_of_visit()
     if not rows:
-        st.markdown("No question was answered yet. The lessons ask them; the score counts all lessons of this visit.")
+        st.markdown(
+            "No question was answered yet. The lessons ask them, and so does **Predict** on the playground; "
+            "the score counts all of this visit."
+        )
         return
     board(rows)
     with st.container(horizontal=True):

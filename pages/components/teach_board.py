@@ -10,30 +10,31 @@ import streamlit as st
 from pages.components.frame import asset
 from pages.components.lesson_runs import LessonRuns, shipped_lesson
 from pages.components.lesson_state import LessonState
+from pages.components.predict_state import forget_quizzes, quiz_rows
 from pages.components.teach_score import Answered, Tally, answered_in, by_kind, by_lesson, score_csv, tally
 from scheduler_core.lesson import list_lessons
 
 
 def score_of_visit() -> list[Answered]:
-    """Every question of this visit that is over."""
+    """Every question of this visit that is over, in lessons first."""
     rows: list[Answered] = []
     for name in list_lessons():
         state = st.session_state.get(f"lesson {name}")
         if isinstance(state, LessonState) and state.answers:
             lesson = shipped_lesson(name)
             rows += answered_in(lesson, state, LessonRuns(lesson))
-    return rows
+    return rows + quiz_rows()
 
 
 def board(rows: Sequence[Answered]) -> None:
-    """Draw the score: the whole large, then by kind of question, and by lesson where there are several."""
+    """Draw the score: the whole large, then by kind of question, and by lesson or run where there are several."""
     total = tally(rows)
     skipped = f", {total.skipped} skipped" if total.skipped else ""
     st.html(
         f"<style>{asset('teach_board.css')}</style>"
         f'<p class="ts-score"><b>{total.right}</b> of {total.answered} right<span>{skipped}</span></p>'
         + _table("Question", by_kind(rows))
-        + (_table("Lesson", by_lesson(rows)) if len(by_lesson(rows)) > 1 else "")
+        + (_table("Where", by_lesson(rows)) if len(by_lesson(rows)) > 1 else "")
     )
 
 
@@ -64,7 +65,8 @@ def lesson_result(name: str) -> None:
 
 
 def forget_score() -> None:
-    """Open every question of every lesson again."""
+    """Open every question of every lesson again, and those of the run on the playground."""
+    forget_quizzes()
     for name in list_lessons():
         state = st.session_state.get(f"lesson {name}")
         if isinstance(state, LessonState):

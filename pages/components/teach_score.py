@@ -1,4 +1,4 @@
-"""The score of the visit: what was answered in all lessons, by kind of question, for a board and a spreadsheet."""
+"""The score of the visit: what was answered in lessons and quizzes, for a board and a spreadsheet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question that is over: answered, or skipped."""
+    """A question that is over: answered, or skipped; of a quiz, `lesson` is the run and `step` the tick."""
 
     lesson: str
     step: int

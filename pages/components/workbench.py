@@ -11,6 +11,7 @@ from pages.components.copy_link import here
 from pages.components.drop import drop_anywhere
 from pages.components.empty import empty
 from pages.components.header import header, subtitle
+from pages.components.lesson_runs import until
 from pages.components.link import tick_from, to_query
 from pages.components.live import LOOK_EVERY, live_visit
 from pages.components.live_bar import live_bar
@@ -18,6 +19,8 @@ from pages.components.panels import panels
 from pages.components.plain import plain
 from pages.components.play_state import OWN, PlayState
 from pages.components.player import stage
+from pages.components.predict_card import SUMMARY, WAITING, no_quiz, predict_card
+from pages.components.predict_state import Quiz, quiz_of
 from pages.components.requests_dialog import forget_rows, open_requests, requests_dialog
 from pages.components.runs import DEFAULT_SCENARIO, base_config
 from pages.components.settings import SettingsError, limits
@@ -36,6 +39,7 @@ from pages.components.visit import (
     write_address,
 )
 from scheduler_core.config import EngineConfig
+from scheduler_core.trace import Trace
 
 PATH = "/playground"
 
@@ -67,7 +71,7 @@ def workbench(fresh: bool) -> None:
     dials, note = _settings(state, base, place)
     if now.trace is not None:
         told = difference(now.trace)
-        if told and note is not None:
+        if told and not state.predict and note is not None:
             note.info(plain(told))
         _stage_and_panels(state, now)
     else:
@@ -76,7 +80,8 @@ def workbench(fresh: bool) -> None:
     if is_shown("choices"):
         drop_anywhere(state)
     teach_dialogs(to_query(state, DEFAULT_SCENARIO) | ({"tick": str(state.tick)} if state.tick else {}))
-    if dials is not None:
+    if dials is not None and not state.predict:
+        # Their curves are of the whole run, and of others like it, so a quiz goes without.
         # Last, though nobody waits for it: what stands above comes first.
         strips(state, now, dials)
 
@@ -176,21 +181,28 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
             # It began or ended: the rest of the page has to know.
             st.rerun()
         trace = so_far or trace
+    busy = computing and now.backend == "live"
+    quiz = None if busy or not _can_ask(trace) else quiz_of(state, trace)
+    place = st.container(key="predict_place")
     view = stage(
-        trace,
+        trace if quiz is None else until(trace, quiz.end, "quiz_stage"),
         key=STAGE,
         tick=state.tick,
         cmd_id=command(),
         selected=state.selected or None,
         play=wants_play(),
-        computing=computing and now.backend == "live",
+        computing=busy,
         status=now.backend,
         clock="measured" if trace.backend.kind == "model" else "virtual",
         why=is_shown("panels"),
         teach=stage_teach("run"),
         tour=not computing,
+        spoilers=quiz is None,
+        room=len(trace.records) if quiz else None,
     )
     state.tick, state.selected = view.tick, view.selected or ""
+    with place:
+        _quiz(state, quiz, busy, playing=view.playing)
     if view.stop_clicked and run is not None:
         run.stop()
         st.rerun()
@@ -198,14 +210,26 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
         state.panel, state.selected = "Why?", view.action_request or state.selected
     if view.block is not None:
         state.panel, state.block = "Blocks", view.block
-    if is_shown("settings"):
+    if is_shown("settings") and quiz is None:
         ask(state, is_ready=bool(trace.records) and not computing)
     if is_shown("panels"):
         panels(
             state,
-            trace,
+            trace if quiz is None else until(trace, state.tick + 1, "quiz_panels"),
             calm=not (view.playing or computing),
             address=lambda: here(to_query(state, DEFAULT_SCENARIO), state.tick),
             on_select=lambda: seek(state),
         )
     write_address(state, PATH)
+
+
+def _can_ask(trace: Trace) -> bool:
+    return bool(trace.records) and all(record.snapshot is not None for record in trace.records)
+
+
+def _quiz(state: PlayState, quiz: Quiz | None, busy: bool, *, playing: bool) -> None:
+    """The card of the quiz, or why there is none."""
+    if quiz is not None:
+        predict_card(state, quiz, playing=playing)
+    elif state.predict:
+        no_quiz(WAITING if busy else SUMMARY)

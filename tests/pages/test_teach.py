@@ -78,7 +78,7 @@ def test_the_playground_leaves_out_settings_choices_and_panels():
     at = open_page("playground", tick="5", teach="on")
     assert not at.exception
     assert {"set_quantum", "set_policy", "edit_requests", "ask_what_if"} <= keys(usual)
-    assert keys(at) == {"teach_leave"}
+    assert keys(at) == {"predict", "teach_leave"}
     assert not at.get("tab")
     assert not at.sidebar.children
     assert stage_data(at)["options"]["teach"] == {"clicker": "run", "hide": []}
