@@ -30,6 +30,7 @@ from scheduler_core.faults import FAULT_FOLDER, FAULTS
 from scheduler_core.narration import narrate
 from scheduler_core.perfetto import to_perfetto
 from scheduler_core.report import report
+from scheduler_core.serving.cli import serve
 from scheduler_core.sources.cli import workload
 from scheduler_core.terminal import JsonOption, remark_console, result_console, write_file
 from scheduler_core.trace import Trace
@@ -39,6 +40,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich
 app.add_typer(bench, name="bench")
 app.command()(workload)
 app.command()(calibrate)
+app.command()(serve)
 
 
 class BackendKind(Enum):

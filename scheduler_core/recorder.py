@@ -66,6 +66,14 @@ class Recorder:
         for spec in specs:
             self.meet(spec)
 
+    def stop(self) -> None:
+        """Keep nothing more, and let go of what was kept."""
+        self.keeps = self._full = False
+        self.records.clear()
+        self.token_texts.clear()
+        self._order.clear()
+        self._snapshot = None
+
     def record(
         self, output: SchedulerOutput, log: Sequence[Event], start: float, end: float, wall_seconds: float
     ) -> TickRecord:

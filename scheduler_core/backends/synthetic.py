@@ -67,6 +67,10 @@ class SyntheticRunner:
         return (self.eos_token_id,)
 
     @property
+    def vocab_size(self) -> int:
+        return self._vocab_size
+
+    @property
     def max_model_len(self) -> int | None:
         return None
 
@@ -81,6 +85,12 @@ class SyntheticRunner:
     def encode_chat(self, text: str, system: str | None = None) -> tuple[int, ...]:
         head = (4, *self.encode(system)) if system else ()
         return (*head, 1, *self.encode(text), 3)
+
+    def encode_messages(self, messages: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+        """A chat of several turns, ready for the next answer."""
+        marks = {"system": 4, "user": 1, "assistant": 3}
+        turns = [token_id for role, text in messages for token_id in (marks[role], *self.encode(text))]
+        return (*turns, marks["assistant"])
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return "".join(self.token_text(t) for t in token_ids if t >= _FIRST_WORD_ID)

@@ -9,6 +9,7 @@ import hashlib
 import math
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,10 @@ class TransformersRunner:
         return int(self._config.max_position_embeddings)
 
     @property
+    def vocab_size(self) -> int:
+        return int(self._config.vocab_size)
+
+    @property
     def _num_layers(self) -> int:
         return int(self._config.num_hidden_layers)
 
@@ -91,13 +96,17 @@ class TransformersRunner:
 
     def encode_chat(self, text: str, system: str | None = None) -> tuple[int, ...]:
         """Token ids in the model's chat template; a model without one reads the plain text."""
+        return self.encode_messages([*([] if system is None else [("system", system)]), ("user", text)])
+
+    def encode_messages(self, messages: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+        """Token ids of a chat, given as (role, text), ready for the next answer."""
         tokenizer = self._loaded.tokenizer
-        _checked(text), _checked(system or "")
+        for _, text in messages:
+            _checked(text)
         if not tokenizer.chat_template:
-            return tuple(tokenizer.encode(text if system is None else f"{system}\n\n{text}"))
-        messages = [] if system is None else [{"role": "system", "content": system}]
-        messages.append({"role": "user", "content": text})
-        return self.encode(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+            return tuple(tokenizer.encode("\n\n".join(text for _, text in messages)))
+        turns = [{"role": role, "content": text} for role, text in messages]
+        return self.encode(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
 
     def decode(self, token_ids: tuple[int, ...] | list[int]) -> str:
         decoded = self._loaded.tokenizer.decode(

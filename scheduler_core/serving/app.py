@@ -1,0 +1,46 @@
+"""Puts a gateway together from its settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scheduler_core.config import EngineConfig
+from scheduler_core.serving.ask import ServingLimits
+from scheduler_core.serving.async_engine import AsyncEngine
+from scheduler_core.serving.gateway import Gateway, GatewayLimits
+from scheduler_core.serving.keys import ApiKeys
+from scheduler_core.serving.metrics import GatewayMetrics
+from scheduler_core.serving.served_model import ChatRunner
+from scheduler_core.serving.settings import ServeSettings
+
+
+def build(
+    settings: ServeSettings,
+    config: EngineConfig,
+    runner: ChatRunner,
+    name: str,
+    record_file: Path | None = None,
+    record_ticks: int = 0,
+    check: bool = False,
+) -> Gateway:
+    """A gateway that has not started yet; `record_file` takes the first `record_ticks` ticks."""
+    metrics = GatewayMetrics(name)
+    limits = ServingLimits(
+        max_waiting=settings.max_waiting,
+        request_timeout_s=settings.request_timeout_s,
+        stall_s=settings.stall_s,
+        attempts=settings.attempts,
+        backoff_s=settings.backoff_s,
+        drain_s=settings.drain_s,
+    )
+    engine = AsyncEngine(
+        config,
+        runner,
+        limits,
+        observer=metrics,
+        record_ticks=record_ticks if record_file is not None else 0,
+        record_file=record_file,
+        check=check,
+    )
+    sizes = GatewayLimits(settings.max_body_bytes, settings.max_prompt_tokens, settings.max_output_tokens)
+    return Gateway(engine, runner, name, limits=sizes, keys=ApiKeys(settings.keys), metrics=metrics)

@@ -1,0 +1,57 @@
+"""What has been counted since the start, and whom to tell of what happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scheduler_core.request import FinishReason
+
+if TYPE_CHECKING:
+    from scheduler_core.serving.stream import Stream
+    from scheduler_core.serving.worker import Tick
+
+
+@dataclass(slots=True)
+class Counters:
+    """submitted = finished + refused + aborted + dead + those in flight, at any time."""
+
+    submitted: int = 0
+    finished: int = 0
+    refused: int = 0
+    aborted: int = 0
+    dead: int = 0
+    retries: int = 0
+    late_tokens: int = 0
+    engine_restarts: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    query_tokens: int = 0
+    hit_tokens: int = 0
+    preemptions: int = 0
+
+    def count_end(self, reason: FinishReason) -> None:
+        if reason in (FinishReason.STOP, FinishReason.LENGTH):
+            self.finished += 1
+        elif reason is FinishReason.REJECTED:
+            self.refused += 1
+        elif reason is FinishReason.ERROR:
+            self.dead += 1
+        else:
+            self.aborted += 1
+
+
+class Observer:
+    """Hears of what takes time; this one listens to nothing."""
+
+    def admitted(self, stream: Stream) -> None:
+        """A request left the queue for the first time."""
+
+    def token(self, stream: Stream, now: float) -> None:
+        """A token is delivered; the stream's times are still those before it."""
+
+    def ended(self, stream: Stream, now: float) -> None:
+        """A request ended, in whatever way."""
+
+    def ticked(self, tick: Tick) -> None:
+        """The engine made a tick."""

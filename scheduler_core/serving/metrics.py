@@ -1,0 +1,135 @@
+"""What Prometheus reads: counters of the engine, gauges of the last tick, histograms of times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from scheduler_core.serving.counters import Observer
+
+if TYPE_CHECKING:
+    from scheduler_core.serving.async_engine import AsyncEngine
+    from scheduler_core.serving.stream import Stream
+    from scheduler_core.serving.worker import Tick
+
+#: vLLM's buckets, in seconds.
+TTFT_BUCKETS = (
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
+    20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
+)  # fmt: skip
+ITL_BUCKETS = (
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+)  # fmt: skip
+REQUEST_BUCKETS = (
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0,
+    120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0,
+)  # fmt: skip
+#: Ours: a tick is much shorter than a request.
+TICK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+_LABELS = ("model", "replica")
+
+#: Counter -> (what it counts, field of `Counters`).
+_COUNTERS = {
+    "requests_submitted": ("Requests that clients sent.", "submitted"),
+    "requests_finished": ("Requests that were answered.", "finished"),
+    "requests_refused": ("Requests that were refused: too long, queue full, or shutting down.", "refused"),
+    "requests_aborted": ("Requests whose client left, whose deadline passed, or that a shutdown ended.", "aborted"),
+    "requests_dead": ("Requests that failed for good.", "dead"),
+    "model_call_retries": ("Attempts after a failed one.", "retries"),
+    "late_tokens_dropped": ("Tokens that came when nobody waited for them any more.", "late_tokens"),
+    "engine_restarts": ("Times the engine failed and was started anew.", "engine_restarts"),
+    "preemption_count": ("Preemptions of running requests.", "preemptions"),
+    "prompt_tokens": ("Prompt tokens of requests that were let in.", "prompt_tokens"),
+    "generation_tokens": ("Tokens drawn.", "output_tokens"),
+    "cache_query_tokens": ("Tokens looked up in the prefix cache at first admissions.", "query_tokens"),
+}
+
+
+class GatewayMetrics(Observer):
+    """One model's metrics, in a registry of their own; labels are the model and the replica, nothing else."""
+
+    content_type = prometheus_client.CONTENT_TYPE_LATEST
+
+    def __init__(self, model: str, replica: str = "0") -> None:
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._values = (model, replica)
+        self._registry = CollectorRegistry()
+        self._ttft = self._histogram("time_to_first_token_seconds", "From arrival to first token.", TTFT_BUCKETS)
+        self._itl = self._histogram("inter_token_latency_seconds", "Between successive tokens.", ITL_BUCKETS)
+        self._e2e = self._histogram("e2e_request_latency_seconds", "From arrival to the end.", REQUEST_BUCKETS)
+        self._queue = self._histogram("request_queue_time_seconds", "From arrival to admission.", REQUEST_BUCKETS)
+        self._tick = self._histogram("tick_seconds", "One tick of the engine.", TICK_BUCKETS)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        histogram = Histogram(name, text, _LABELS, registry=self._registry, buckets=buckets)
+        return histogram.labels(*self._values)
+
+    # What happens
+
+    def admitted(self, stream: Stream) -> None:
+        assert stream.admitted is not None
+        self._queue.observe(max(0.0, stream.admitted - stream.arrived))
+
+    def token(self, stream: Stream, now: float) -> None:
+        if stream.last_token is None:
+            self._ttft.observe(now - stream.arrived)
+        else:
+            self._itl.observe(now - stream.last_token)
+
+    def ended(self, stream: Stream, now: float) -> None:
+        if stream.is_completed:
+            self._e2e.observe(now - stream.arrived)
+
+    def ticked(self, tick: Tick) -> None:
+        self._tick.observe(tick.seconds)
+
+    # What is read
+
+    def render(self, engine: AsyncEngine) -> bytes:
+        """The exposition format."""
+        scrape = CollectorRegistry()
+        scrape.register(_Now([*self._now(engine)]))
+        return prometheus_client.generate_latest(self._registry) + prometheus_client.generate_latest(scrape)
+
+    def _now(self, engine: AsyncEngine) -> Iterator[Metric]:
+        counters = engine.counters
+        for name, (text, field) in _COUNTERS.items():
+            yield self._counter(name, text, getattr(counters, field))
+        hits = CounterMetricFamily(
+            "cache_hit_tokens", "Tokens found in the prefix cache at first admissions.", labels=(*_LABELS, "tier")
+        )
+        hits.add_metric((*self._values, "memory"), counters.hit_tokens)
+        yield hits
+        ratio = counters.hit_tokens / counters.query_tokens if counters.query_tokens else 0.0
+        yield self._gauge("cache_hit_ratio", "Tokens found per token looked up, since the start (0 to 1).", ratio)
+        yield self._gauge("scheduler_queue_length", "Requests that wait.", engine.num_waiting)
+        yield self._gauge("scheduler_running_requests", "Requests on a lane.", engine.num_running)
+        used = 1 - engine.free_blocks / engine.config.num_blocks
+        yield self._gauge("kv_cache_usage_ratio", "KV blocks held by running requests (0 to 1).", used)
+        if engine.num_letters is not None:
+            yield self._gauge("dead_letters", "Requests kept in the dead letters.", engine.num_letters)
+
+    def _counter(self, name: str, text: str, value: float) -> CounterMetricFamily:
+        family = CounterMetricFamily(name, text, labels=_LABELS)
+        family.add_metric(self._values, value)
+        return family
+
+    def _gauge(self, name: str, text: str, value: float) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(name, text, labels=_LABELS)
+        family.add_metric(self._values, value)
+        return family
+
+
+class _Now:
+    """A collector of what was just read."""
+
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> list[Metric]:
+        return self._metrics

@@ -1,0 +1,81 @@
+"""An engine for days of serving: it forgets whom it has answered, and may record its first ticks for the stage."""
+
+from __future__ import annotations
+
+from scheduler_core.backends.base import ModelRunner
+from scheduler_core.config import EngineConfig
+from scheduler_core.engine import Engine
+from scheduler_core.refusal import refusal
+from scheduler_core.request import Request, RequestSpec
+from scheduler_core.trace import TickRecord, Trace
+
+
+class ServedEngine(Engine):
+    """Keeps nothing of requests that ended, not even their ids: whoever sends must not use one twice.
+
+    Its first `record_ticks` ticks are recorded in full; `take_recording` hands them over.
+    """
+
+    def __init__(
+        self, config: EngineConfig, runner: ModelRunner, *, record_ticks: int = 0, check: bool = False
+    ) -> None:
+        super().__init__(
+            config,
+            runner,
+            scenario="served",
+            title="A live run of the gateway",
+            record="full" if record_ticks else "none",
+            check=check,
+        )
+        self._ticks_to_record = record_ticks
+        self._recording: Trace | None = None
+
+    @property
+    def num_free_blocks(self) -> int:
+        return self._kv.pool.num_free
+
+    def refusal(self, spec: RequestSpec) -> str | None:
+        """Why `spec` could never run; reads settings alone, so that any thread may ask."""
+        longest = min(len(spec.prompt_token_ids) + spec.sampling.max_tokens, self.config.max_model_len)
+        refused = refusal(Request(spec, 0, longest), self._kv)
+        return refused.message if refused else None
+
+    def abort_if_alive(self, request_id: str) -> None:
+        """End a request at the start of the next tick, if it has not ended by then."""
+        if request_id in self._sent:
+            self.abort(request_id)
+
+    def step(self, measured: float | None = None) -> TickRecord:
+        """One tick; the last one to record ends the recording."""
+        record = super().step(measured)
+        if self.is_recording and len(self._recorder.records) >= self._ticks_to_record:
+            self._end_recording()
+        return record
+
+    @property
+    def is_recording(self) -> bool:
+        return self._recorder.keeps
+
+    def take_recording(self) -> Trace | None:
+        """What was recorded, once; ends a recording that still goes on."""
+        if self.is_recording:
+            self._end_recording()
+        recording, self._recording = self._recording, None
+        return recording
+
+    def _end_recording(self) -> None:
+        self._recording = self.trace()
+        self._recorder.stop()
+        self.scheduler.tell_parts = self._check
+        alive = self._roster.requests
+        for request_id in [i for i in self._sent if i not in alive]:
+            del self._sent[request_id]
+
+    def _abort_now(self, request_id: str) -> None:
+        super()._abort_now(request_id)
+        if not self.is_recording:
+            self._sent.pop(request_id, None)
+
+    def _forget_ended(self) -> None:
+        for request in self._roster.finished:
+            self._sent.pop(request.id, None)

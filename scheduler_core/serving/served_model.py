@@ -1,0 +1,21 @@
+"""A runner that can also take a whole chat, with what the gateway needs to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from scheduler_core.backends.base import ModelRunner
+
+
+class ChatRunner(ModelRunner, Protocol):
+    """What the gateway serves."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Token ids are below it."""
+        ...
+
+    def encode_messages(self, messages: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+        """Token ids of a chat, given as (role, text), ready for the next answer."""
+        ...
