@@ -3,7 +3,7 @@
 const SIZES = [21, 19, 17, 15, 13, 11];
 const LARGEST_PITCH = 38;
 const BLOCK_KINDS = ["free", "kept", "cached", "computed", "generated"];
-const MAX_SQUARES = 4096;
+const MAX_SQUARES = 1024;
 const GAP = 3;
 
 class Blocks {
@@ -19,8 +19,10 @@ class Blocks {
 
   /** The largest squares that fill the width in few rows. */
   layout() {
-    const shown = Math.min(this.stage.run.numBlocks, MAX_SQUARES);
-    if (this.squares.length !== shown) this.rebuild(shown);
+    const { run } = this.stage;
+    if (this.drawnFor !== run) this.rebuild(drawnBlocks(run));
+    this.drawnFor = run;
+    const shown = this.squares.length;
     const width = this.grid.clientWidth + GAP;
     this.isNarrow = width < 480;
     const tallest = this.stage.teach.isOn ? 150 : this.isNarrow ? 400 : 176;
@@ -29,13 +31,14 @@ class Blocks {
     setStyle(this.grid, "grid-template-columns", `repeat(${columns}, var(--cell))`);
     setAttr(this.grid, "data-small", pitch - GAP < 16 ? "" : null);
     this.columns = columns;
-    const hidden = this.stage.run.numBlocks - shown;
+    const hidden = run.numBlocks - shown;
     this.more.hidden = hidden === 0;
-    setText(this.more, `and ${counted(hidden, "block")} more`);
+    setText(this.more, `and ${counted(hidden, "block")} more; drawn are those that requests hold in this run`);
   }
 
-  rebuild(shown) {
-    this.squares = Array.from({ length: shown }, (_, block) => this.make(block));
+  rebuild(blocks) {
+    if (blocks.length === this.squares.length && blocks.every((block, place) => this.squares[place].block === block)) return;
+    this.squares = blocks.map((block) => this.make(block));
     this.grid.replaceChildren(...this.squares.map((square) => square.node));
     this.squares[0]?.node.setAttribute("tabindex", "0");
   }
@@ -43,7 +46,7 @@ class Blocks {
   make(block) {
     const node = el("span", { class: "block", role: "img", "data-kind": "free", click: () => this.pick(block) });
     this.stage.tip.on(node, () => this.facts(block));
-    return { node, code: -1 };
+    return { node, block, code: -1 };
   }
 
   pick(block) {
@@ -57,7 +60,7 @@ class Blocks {
     const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -this.columns, ArrowDown: this.columns };
     const from = this.squares.findIndex((square) => square.node === event.target);
     if (from < 0 || !(event.key in steps)) {
-      if (from >= 0 && event.key === "Enter") this.pick(from);
+      if (from >= 0 && event.key === "Enter") this.pick(this.squares[from].block);
       return;
     }
     event.preventDefault();
@@ -86,12 +89,12 @@ class Blocks {
   draw(view) {
     this.drawCounts(view);
     const { selected } = this.stage;
-    for (let block = 0; block < this.squares.length; block += 1) {
+    for (const square of this.squares) {
+      const { block } = square;
       const cell = view.blocks[block];
       const spot = selected < 0 ? 0 : cell.owners.includes(selected) ? 1 : 2;
       const changed = view.changedBlocks.has(block);
       const code = (cellCode(cell) * 3 + spot) * 2 + (changed ? 1 : 0);
-      const square = this.squares[block];
       if (square.code === code && cell.owners.length < 2) continue;
       square.code = code;
       this.drawSquare(square.node, block, cell, changed, spot, view.run);
@@ -126,6 +129,13 @@ class Blocks {
     if (promised) parts.push(`${promised} promised`);
     setText(this.count, parts.join(" · "));
   }
+}
+
+/** The blocks to draw: all, or of a large memory those that requests hold at some time, as far as there is room. */
+function drawnBlocks(run) {
+  if (run.numBlocks <= MAX_SQUARES) return Array.from({ length: run.numBlocks }, (_, block) => block);
+  const held = new Set(run.tables.flatMap(({ lists }) => lists.flat()));
+  return [...held].sort((a, b) => a - b).slice(0, MAX_SQUARES);
 }
 
 function blockWords(cell) {

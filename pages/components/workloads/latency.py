@@ -138,10 +138,17 @@ def distribution(outcomes: Sequence[Outcome], metric: str, targets: Targets) -> 
             for rank, value in zip(range(0, 101, 5), np.percentile(values, range(0, 101, 5)), strict=True)
         ]
     look(figure, height=320, x_title="milliseconds", y_title="% of samples")
-    figure.update_xaxes(type="log")
+    figure.update_xaxes(type="log", tickformat=",")
     goal = targets.given.get(f"{metric}_ms")
     if goal is not None:
-        figure.add_vline(x=goal, line={"color": GREY, "dash": "dot"}, annotation_text="target")
+        figure.add_scatter(
+            x=[goal, goal],
+            y=[0, 100],
+            name="target",
+            mode="lines",
+            line={"color": GREY, "dash": "dot", "width": 1.5},
+            hovertemplate="target: %{x:,.4g} ms<extra></extra>",
+        )
     worst = max(rows, key=lambda row: row["within (ms)"], default=None)
     alt = "No request has completed." if worst is None else (
         f"{title} of {len(outcomes)} configurations; the longest is {worst['within (ms)']:,.4g} ms, with "

@@ -111,8 +111,10 @@ def _example(state: WorkloadState) -> None:
         label_visibility="collapsed",
     )
     state.example = chosen or state.example
-    st.markdown(EXAMPLES[state.example].text)
-    with st.container(key="wl_seed_row", width=160):
+    left, right = st.columns([3, 1], vertical_alignment="bottom")
+    with left:
+        st.markdown(EXAMPLES[state.example].text)
+    with right:
         state.seed = whole("Seed", "wl_seed", state.seed, 0, MAX_SEED, "Another seed draws another load of this kind.")
 
 

@@ -168,6 +168,8 @@ def _to_stage(outcome: Outcome, series: TickSeries, start: float, end: float) ->
         st.markdown(f":gray[This window has {ticks}{more}.]", width="content")
     if clicked:
         st.session_state["wl_window_name"] = outcome.server.name
+        # A new window is a new run for the stage, which then begins at its first tick.
+        st.session_state["wl_windows"] = st.session_state.get("wl_windows", 0) + 1
         visit.start(WINDOW, f"{first} {shown}", open_window(outcome.run, first, shown))
         st.rerun()
     job = visit.jobs.get(WINDOW)
@@ -179,13 +181,22 @@ def _to_stage(outcome: Outcome, series: TickSeries, start: float, end: float) ->
         st.error(plain(f"{job.problem}."))
     elif job.results:
         first_shown = int(visit.keys[WINDOW].split()[0])
-        _stage(job.results[0], first_shown)
+        _stage(job.results[0], first_shown, int(st.session_state.get("wl_windows", 0)))
 
 
 @st.fragment
-def _stage(trace: Trace, first: int) -> None:
+def _stage(trace: Trace, first: int, command: int) -> None:
     st.markdown(
         f"**Ticks {first:,} to {first + len(trace.records) - 1:,} of "
         f"{plain(st.session_state.get('wl_window_name', ''))}.** Tick 0 on the stage is tick {first:,} of the run."
     )
-    stage(trace, key=STAGE, status="simulated", url=None, why=False, label=f"Stage: ticks from {first:,} of the run")
+    stage(
+        trace,
+        key=STAGE,
+        cmd_id=command,
+        tick=0,
+        status="simulated",
+        url=None,
+        why=False,
+        label=f"Stage: ticks from {first:,} of the run",
+    )

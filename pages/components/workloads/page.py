@@ -21,11 +21,12 @@ from pages.components.workloads.server_step import server_step
 from pages.components.workloads.state import PANELS, WorkloadState, from_query, to_query
 from pages.components.workloads.sweep import SWEEP, sweep
 from pages.components.workloads.tenants import tenants
+from pages.components.workloads.two_by_two import TWO_BY_TWO, two_by_two
 from pages.components.workloads.visit import load_visit
 from pages.components.workloads.work import Outcome, Server
 
 PATH = "/workloads"
-_OWN_PROGRESS = {"Sweep": SWEEP, "Cache": CACHE, "Over time": WINDOW, "2 × 2": "two_by_two"}
+_OWN_PROGRESS = {"Sweep": SWEEP, "Cache": CACHE, "Over time": WINDOW, "Chunking × mixing": TWO_BY_TWO}
 
 
 def workloads(fresh: bool) -> None:
@@ -42,14 +43,13 @@ def workloads(fresh: bool) -> None:
     for message in messages:
         st.warning(plain(message))
     left, right = st.columns([1.35, 1], gap="medium")
-    with left, st.container(border=True, key="wl_step_load"):
+    with left, st.container(border=True, key="wl_step_load", height="stretch"):
         load = load_step(state)
-    with right:
-        with st.container(border=True, key="wl_step_server"):
-            servers = server_step(state)
-        with st.container(border=True, key="wl_step_run"):
-            run_step(load, servers)
-            elsewhere(load_visit(), _OWN_PROGRESS.get(state.panel, ""))
+    with right, st.container(border=True, key="wl_step_server", height="stretch"):
+        servers = server_step(state)
+    with st.container(border=True, key="wl_step_run"):
+        run_step(load, servers)
+        elsewhere(load_visit(), _OWN_PROGRESS.get(state.panel, ""))
     _panels(state, load, servers)
     show_address(to_query(state), PATH, 0, 0)
 
@@ -83,6 +83,8 @@ def _panels(state: WorkloadState, load: ChosenLoad | None, servers: list[Server]
                 sweep(load, servers, state.goals, _usual_rate(state))
             case "Cache":
                 cache(load)
+            case "Chunking × mixing":
+                two_by_two(state.machine, state.seed)
             case _:
                 _of_run(state, load, servers)
 

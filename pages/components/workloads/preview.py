@@ -62,7 +62,7 @@ def of_shaped(workload: ShapedWorkload) -> Preview:
 
 def preview_figure(preview: Preview) -> go.Figure:
     """Arrivals on the left, lengths on the right; at most a hundred marks."""
-    figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.1, subplot_titles=("arrivals", "lengths in tokens"))
+    figure = make_subplots(rows=1, cols=2, horizontal_spacing=0.1, subplot_titles=("arrivals", ""))
     counts, edges = np.histogram(preview.arrivals, bins=_BUCKETS)
     figure.add_bar(
         x=(edges[:-1] + edges[1:]) / 2,
@@ -82,11 +82,12 @@ def preview_figure(preview: Preview) -> go.Figure:
     figure.update_layout(
         margin={"l": 8, "r": 8, "t": 26, "b": 8},
         bargap=0.08,
-        legend={"orientation": "v", "x": 1, "xanchor": "right", "y": 1, "yanchor": "top"},
+        legend={"x": 1, "xanchor": "right", "y": 1.0},
     )
     figure.update_annotations(font={"size": 12})
     figure.update_xaxes(title_text="", ticksuffix=" s", row=1, col=1, nticks=5)
-    figure.update_xaxes(type="log", tickvals=[1, 10, 100, 1_000, 10_000, 100_000], tickformat=",", row=1, col=2)
+    ticks = [10**power for power in range(6)]
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:,} tok" for t in ticks], row=1, col=2)
     figure.update_yaxes(nticks=4)
     return figure
 

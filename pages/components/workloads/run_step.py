@@ -16,7 +16,7 @@ _WHAT = {
     "run": "The run",
     "sweep": "The sweep",
     "cache": "The cache",
-    "two_by_two": "The 2 × 2",
+    "two_by_two": "The four",
     "window": "The window",
 }
 
@@ -33,7 +33,7 @@ def run_step(load: ChosenLoad | None, servers: list[Server]) -> None:
         ready = load is not None and bool(servers) and not visit.is_computing
         clicked = st.button("Run the load", key="wl_run", type="primary", disabled=not ready)
         if job is not None:
-            st.markdown(plain(_over(job)), width="content")
+            st.markdown(f":gray[{plain(_over(job))}]", width="content")
     if job is not None and job.state is JobState.FAILED:
         st.error(plain(f"{job.problem}."))
     for note in job.notes if job else ():
@@ -52,7 +52,7 @@ def run_key(load: ChosenLoad, servers: list[Server]) -> str:
 def _over(job: Job) -> str:
     match job.state:
         case JobState.DONE:
-            return "The run is done. The same load and seed give the same figures."
+            return "The run is done. The same seed gives the same figures."
         case JobState.CANCELLED:
             return "Cancelled: what is below is partial." if job.results else "Cancelled before anything was computed."
     return ""

@@ -116,7 +116,7 @@ def add_own(state: WorkloadState, own: OwnServer) -> None:
 def _targets(state: WorkloadState) -> None:
     goals = state.goals
     with st.container(key="wl_targets"):
-        st.markdown("Good is a request that keeps these targets; an empty one asks nothing.")
+        st.caption("Good is a request that keeps these targets; an empty one asks nothing.")
         values: dict[str, Any] = {}
         for column, (name, title, told) in zip(st.columns(len(_TARGETS)), _TARGETS, strict=True):
             with column:

@@ -18,7 +18,7 @@ from scheduler_core.serving_config import serving_config
 from scheduler_core.summary import Targets
 
 SOURCES = ("example", "generator", "upload")
-PANELS = ("Latency", "Over time", "Sweep", "Cache", "Tenants", "Export")
+PANELS = ("Latency", "Over time", "Sweep", "Cache", "Tenants", "Chunking × mixing", "Export")
 DEFAULT_MACHINE = "llama-3.1-8b-h100"
 DEFAULT_SERVERS = ("vllm", "static_batching")
 MAX_SERVERS = 4
