@@ -1,0 +1,1 @@
+"""Many replicas of the engine behind a router, over one virtual clock."""

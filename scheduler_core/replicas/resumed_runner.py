@@ -1,0 +1,78 @@
+"""A runner for texts that were begun elsewhere: the prompt holds what there is of them, and draws go on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from scheduler_core.backends.base import ModelRunner
+from scheduler_core.output import ModelRunnerOutput, ScheduledRequest, SchedulerOutput
+from scheduler_core.request import RequestSpec
+from scheduler_core.trace import Backend
+
+
+def resumed_spec(spec: RequestSpec, so_far: Sequence[int], time: float) -> RequestSpec:
+    """The rest of a request as a request of the same id: its prompt and the tokens so far are to be computed again."""
+    done, sampling = len(so_far), spec.sampling
+    rest = replace(sampling, max_tokens=sampling.max_tokens - done, min_tokens=max(0, sampling.min_tokens - done))
+    prompt = (*spec.prompt_token_ids, *so_far)
+    return replace(spec, prompt_token_ids=prompt, sampling=rest, arrival_time=time)
+
+
+class ResumedRunner:
+    """Another runner, told the true place in its output of every token, so that the same ones are drawn."""
+
+    def __init__(self, runner: ModelRunner) -> None:
+        self._runner = runner
+        self._begun: dict[str, tuple[RequestSpec, int]] = {}
+
+    def resume(self, spec: RequestSpec, so_far: int) -> None:
+        """Hear that `so_far` output tokens of a request are in its prompt."""
+        self._begun[spec.id] = spec, so_far
+
+    def execute_model(self, output: SchedulerOutput) -> ModelRunnerOutput:
+        if not self._begun:
+            return self._runner.execute_model(output)
+        return self._runner.execute_model(replace(output, scheduled=tuple(map(self._true_place, output.scheduled))))
+
+    def _true_place(self, item: ScheduledRequest) -> ScheduledRequest:
+        if item.request_id not in self._begun:
+            return item
+        spec, so_far = self._begun[item.request_id]
+        return replace(item, output_index=item.output_index + so_far, sampling=spec.sampling)
+
+    # The rest is the other runner's
+
+    @property
+    def backend(self) -> Backend:
+        return self._runner.backend
+
+    @property
+    def eos_token_ids(self) -> tuple[int, ...]:
+        return self._runner.eos_token_ids
+
+    @property
+    def max_model_len(self) -> int | None:
+        return self._runner.max_model_len
+
+    def allocate(self, num_blocks: int, block_size: int) -> None:
+        self._runner.allocate(num_blocks, block_size)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        return self._runner.encode(text)
+
+    def encode_chat(self, text: str, system: str | None = None) -> tuple[int, ...]:
+        return self._runner.encode_chat(text, system)
+
+    def decode(self, token_ids: tuple[int, ...] | list[int]) -> str:
+        return self._runner.decode(token_ids)
+
+    def token_text(self, token_id: int) -> str:
+        return self._runner.token_text(token_id)
+
+    def copy_out(self, block_ids: tuple[int, ...]) -> Any:
+        return self._runner.copy_out(block_ids)
+
+    def copy_in(self, saved: Any, first_block: int, block_ids: tuple[int, ...]) -> None:
+        self._runner.copy_in(saved, first_block, block_ids)
