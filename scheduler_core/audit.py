@@ -17,6 +17,7 @@ from scheduler_core.events import (
     ConfigChanged,
     Event,
     FaultInjected,
+    LowerTierQueried,
     PrefixCacheQueried,
     RequestAdmitted,
     RequestArrived,
@@ -92,6 +93,8 @@ class Audit:
                 case RequestRestored():
                     account = self._accounts[event.request_id]
                     self._fill(account, account.computed, event.hit_tokens + event.tokens_copied)
+                case LowerTierQueried():
+                    self._load(event)
                 case RequestPreempted():
                     self._accounts[event.request_id].computed = event.tokens_saved
                 case FaultInjected():
@@ -152,6 +155,17 @@ class Audit:
         end = event.start + event.num_tokens
         self._computed_again = self._computed_again + event.num_tokens if end <= account.most_computed else 0
         self._fill(account, event.start, end)
+
+    def _load(self, event: LowerTierQueried) -> None:
+        """What is loaded follows what is known, and goes into the request's own blocks."""
+        account = self._accounts[event.request_id]
+        first = event.first_block
+        if event.block_ids != tuple(account.table[first : first + len(event.block_ids)]):
+            raise BrokenLaw(Law.WRITES, f"{event.request_id} loaded into blocks that are not its own")
+        if any(block in self._published for block in event.block_ids):
+            raise BrokenLaw(Law.WRITES, f"{event.request_id} loaded into a block that others can find")
+        if event.block_ids:
+            self._fill(account, account.computed, (first + len(event.block_ids)) * self._block_size)
 
     def _fill(self, account: Account, start: int, end: int) -> None:
         size = self._block_size

@@ -3,9 +3,10 @@
 A tick is shared out for every request that is there, as follows.
 
 In the batch: its own part is what the tick would have lasted with this request alone in it, by the cost model of the
-run (copies from the host are "restoring", tokens computed for the second time "recomputing"). What the tick lasted
-longer is "others' work", laid on the others in the batch, or copied, in proportion to what each would have added to an
-empty tick. On a machine where all ticks last alike, nobody slows down anybody in this way.
+run (copies from the host are "restoring", blocks from a store below memory "loading", tokens computed for the second
+time "recomputing"). What the tick lasted longer is "others' work", laid on the others in the batch, or copied, in
+proportion to what each would have added to an empty tick. On a machine where all ticks last alike, nobody slows down
+anybody in this way.
 
 In the queue ("queued"): laid on those in the batch, each the same part. Out of its lane again ("preempted"): laid on
 the request that it had to leave for while that is in the batch, else as in the queue. In a lane but left out of the
@@ -41,6 +42,7 @@ class Cause(Enum):
     SKIPPED = "skipped"
     PREEMPTED = "preempted"
     RESTORE = "restore"
+    LOAD = "load"
     RECOMPUTE = "recompute"
     IDLE = "idle"
 
@@ -176,14 +178,18 @@ class _Tick:
         weights = {who: weight for who, weight in self._weights.items() if who != request_id and weight}
         whole = _whole(self._alone(request_id), self._grain)
         own = min(amount, whole) if weights else amount
-        restoring = min(own, whole - _whole(self._alone(request_id, copies=False), self._grain))
-        computing = own - restoring
+        without = _whole(self._alone(request_id, loads=False), self._grain)
+        loading = min(own, whole - without)
+        bare = _whole(self._alone(request_id, copies=False, loads=False), self._grain)
+        restoring = min(own - loading, without - bare)
+        computing = own - loading - restoring
         again = computing * item.recomputed_tokens // item.num_tokens
         fresh = Cause.DECODE if item.is_decode else Cause.PREFILL
-        parts = [(Cause.RESTORE, "", restoring), (Cause.RECOMPUTE, "", again), (fresh, "", computing - again)]
+        parts = [(Cause.LOAD, "", loading), (Cause.RESTORE, "", restoring)]
+        parts += [(Cause.RECOMPUTE, "", again), (fresh, "", computing - again)]
         return parts + _split(Cause.OTHERS, amount - own, weights) if weights else parts
 
-    def _alone(self, request_id: str, copies: bool = True) -> float:
+    def _alone(self, request_id: str, copies: bool = True, loads: bool = True) -> float:
         """Seconds that the tick would have lasted with this request alone ("" = with nobody)."""
         output = self.record.output
         alone = SchedulerOutput(
@@ -191,14 +197,16 @@ class _Tick:
             tuple(item for item in output.scheduled if item.request_id == request_id),
             tuple(copy for copy in output.copies_out if copies and copy.request_id == request_id),
             tuple(copy for copy in output.copies_in if copies and copy.request_id == request_id),
+            tuple(load for load in output.loads if loads and load.request_id == request_id),
         )
         return tick_seconds(alone, self._machine, self._block_size)
 
     def _added(self) -> dict[str, int]:
         """What each request in the batch, or copied, would have added to an empty tick."""
         output, empty = self.record.output, self._alone("")
-        copied = (copy.request_id for copy in (*output.copies_out, *output.copies_in))
-        everybody = dict.fromkeys([*self._tokens, *copied])
+        copied = [copy.request_id for copy in (*output.copies_out, *output.copies_in)]
+        loaded = [load.request_id for load in output.loads]
+        everybody = dict.fromkeys([*self._tokens, *copied, *loaded])
         return {who: _whole(self._alone(who) - empty, self._grain) for who in everybody}
 
 

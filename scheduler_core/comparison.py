@@ -13,6 +13,7 @@ from scheduler_core.batch_story import chunk_story, drawn_texts
 from scheduler_core.events import (
     ConfigChanged,
     Event,
+    LowerTierQueried,
     PrefixCacheQueried,
     RequestAdmitted,
     RequestArrived,
@@ -38,6 +39,7 @@ _STORIES = (
     RequestRefused,
     RequestPreempted,
     RequestRestored,
+    LowerTierQueried,
     PrefixCacheQueried,
     RequestAdmitted,
     RequestFinished,
@@ -166,6 +168,8 @@ def _decision(event: Event) -> Decision | None:
             return "preempted", event.request_id, event.tokens_saved, event.tokens_lost
         case PrefixCacheQueried():
             return ("found", event.request_id, event.hit_tokens) if event.hit_tokens else None
+        case LowerTierQueried():
+            return ("loaded", event.request_id, event.hit_tokens) if event.hit_tokens else None
         case RequestRestored():
             return "restored", event.request_id, event.hit_tokens, event.tokens_copied
         case RequestFinished():
@@ -228,7 +232,7 @@ def _story(trace: Trace, tick: int, request_id: str, other: TickRecord) -> str:
     if event is not None and not (isinstance(event, RequestArrived) and item is not None):
         told = narrate(event, trace, tick)
         # These say how a request came in, not what was then computed.
-        entered = isinstance(event, (RequestAdmitted, RequestRestored, PrefixCacheQueried))
+        entered = isinstance(event, (RequestAdmitted, RequestRestored, PrefixCacheQueried, LowerTierQueried))
         done = f" {_work(item, trace, record)}" if item and entered else ""
         return f"{told.lead} {told.text}".strip() + done
     if item is not None:
@@ -238,7 +242,8 @@ def _story(trace: Trace, tick: int, request_id: str, other: TickRecord) -> str:
 
 def _can_be_told(event: Event) -> bool:
     """A lookup that found nothing is no story."""
-    return type(event) in _STORIES and not (isinstance(event, PrefixCacheQueried) and event.hit_tokens == 0)
+    is_lookup = isinstance(event, (PrefixCacheQueried, LowerTierQueried))
+    return type(event) in _STORIES and not (is_lookup and _decision(event) is None)
 
 
 def _work(item: ScheduledRequest, trace: Trace, record: TickRecord) -> str:

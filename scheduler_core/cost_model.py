@@ -59,7 +59,8 @@ class Machine:
     """A model on a device: `peak_flops` and the bandwidths are per second, `overhead_s` is spent in every tick.
 
     `host_bandwidth` is that of copies between device and host, which wait for nothing and for which all wait;
-    `memory_bytes` the device's memory, 0 where none is told.
+    `memory_bytes` the device's memory, 0 where none is told; `disk_bandwidth` and `network_bandwidth` those of a prefix
+    cache on disk and of one shared over the network.
     """
 
     name: str
@@ -70,6 +71,15 @@ class Machine:
     host_bandwidth: float
     overhead_s: float
     memory_bytes: int = 0
+    disk_bandwidth: float = inf
+    network_bandwidth: float = inf
+
+    def load_seconds(self, tier: str, num_tokens: int) -> float:
+        """Time to bring the KV of so many tokens back from a tier below the block pool, for which all wait as well."""
+        return num_tokens * self.model.kv_bytes_per_token / self._tier_bandwidth(tier)
+
+    def _tier_bandwidth(self, tier: str) -> float:
+        return {"disk": self.disk_bandwidth, "shared": self.network_bandwidth}.get(tier, self.host_bandwidth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +121,11 @@ class Work:
 
 
 def tick_seconds(output: SchedulerOutput, machine: Machine, block_size: int = DEFAULT_BLOCK_SIZE) -> float:
-    """Duration of a tick: max(FLOPs / peak, bytes / bandwidth) + copies to and from the host + overhead."""
+    """Duration of a tick: max(FLOPs / peak, bytes / bandwidth) + copies to and from the host + loads + overhead."""
     copied = _copied_blocks(output.copies_out) + _copied_blocks(output.copies_in)
     copies = copied * block_size * machine.model.kv_bytes_per_token / machine.host_bandwidth
-    return max(*bounds(Work.of(output), machine)) + copies + machine.overhead_s
+    loads = sum(machine.load_seconds(load.tier, len(load.block_ids) * block_size) for load in output.loads)
+    return max(*bounds(Work.of(output), machine)) + copies + loads + machine.overhead_s
 
 
 def bounds(work: Work, machine: Machine) -> tuple[float, float]:
@@ -144,14 +155,49 @@ MACHINES: dict[str, Machine] = {
         Machine("unit", "every tick lasts one second", _NOTHING, inf, inf, inf, overhead_s=1.0),
         # Fitted by `bench calibrate` on two CPU cores, fp32 (assets/benchmarks/calibrate.json): about 21 ms for
         # 8 decodes and 80 ms for 64 tokens of a prompt. The bandwidth and the overhead make up for each other.
-        Machine("smollm2-cpu", "SmolLM2-135M on two CPU cores", SMOLLM2_135M, 183e9, 62e9, 7.5e9, overhead_s=0.0096),
+        # Blocks come from LMDB with 0.3 to 0.6 GB/s, checked by sha256, and from a Redis on the same machine with less.
+        Machine(
+            "smollm2-cpu",
+            "SmolLM2-135M on two CPU cores",
+            SMOLLM2_135M,
+            peak_flops=183e9,
+            memory_bandwidth=62e9,
+            host_bandwidth=7.5e9,
+            overhead_s=0.0096,
+            disk_bandwidth=0.4e9,
+            network_bandwidth=0.3e9,
+        ),
         # "NVIDIA A100 Tensor Core GPU" data sheet, 80 GB SXM: 312 TFLOP/s bf16 without sparsity, 2,039 GB/s, PCIe 4.0
         # x16 (64 GB/s, half of it each way). The overhead of the two GPUs, for kernel launches, drawing and scheduling,
         # is our assumption; so is that peaks are reached, which makes these machines faster than any real one.
-        Machine("llama-3.1-8b-a100", "Llama-3.1-8B on one A100", LLAMA_31_8B, 312e12, 2.039e12, 32e9, 0.003, 80 * _GB),
+        # The tiers below are our assumption as well: a fast NVMe drive (7 GB/s), a network of 100 Gbit/s.
+        Machine(
+            "llama-3.1-8b-a100",
+            "Llama-3.1-8B on one A100",
+            LLAMA_31_8B,
+            peak_flops=312e12,
+            memory_bandwidth=2.039e12,
+            host_bandwidth=32e9,
+            overhead_s=0.003,
+            memory_bytes=80 * _GB,
+            disk_bandwidth=7e9,
+            network_bandwidth=12.5e9,
+        ),
         # "NVIDIA H100 Tensor Core GPU" data sheet, 80 GB SXM: 1,979 TFLOP/s bf16 with sparsity, half of it (989)
         # without, 3.35 TB/s, PCIe 5.0 x16 (128 GB/s, half of it each way).
-        Machine("llama-3.1-8b-h100", "Llama-3.1-8B on one H100", LLAMA_31_8B, 989e12, 3.35e12, 64e9, 0.003, 80 * _GB),
+        # A drive and a network of twice and four times the speed.
+        Machine(
+            "llama-3.1-8b-h100",
+            "Llama-3.1-8B on one H100",
+            LLAMA_31_8B,
+            peak_flops=989e12,
+            memory_bandwidth=3.35e12,
+            host_bandwidth=64e9,
+            overhead_s=0.003,
+            memory_bytes=80 * _GB,
+            disk_bandwidth=14e9,
+            network_bandwidth=50e9,
+        ),
     )
 }
 

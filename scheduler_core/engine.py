@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scheduler_core.arrivals import Arrivals
 from scheduler_core.audit import Audit
 from scheduler_core.backends.base import CopyError, ModelRunner
+from scheduler_core.backends.kv_bytes import KVPacker
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.chunk_control import chunk_control, is_changed
 from scheduler_core.config import FIXED_FIELDS, EngineConfig
 from scheduler_core.cost_model import machine, tick_seconds
 from scheduler_core.errors import ConfigError, RequestError, TickscopeError, TraceError
 from scheduler_core.events import (
+    BlocksFreed,
     ConfigChanged,
     Event,
     FaultInjected,
@@ -24,11 +27,16 @@ from scheduler_core.events import (
 )
 from scheduler_core.faults import FAULTS, build_parts
 from scheduler_core.integrity import check_integrity
+from scheduler_core.kv_cache_manager import KVCacheManager
 from scheduler_core.laws import BrokenLaw, Law
-from scheduler_core.output import BlockCopy, ModelRunnerOutput, SchedulerOutput
+from scheduler_core.lower_tier import LowerTier, NoTier, RecordedTier, StoreTier
+from scheduler_core.output import BlockCopy, BlockLoad, ModelRunnerOutput, ScheduledRequest, SchedulerOutput
 from scheduler_core.recorder import Recorder
 from scheduler_core.request import FinishReason, RequestSpec
 from scheduler_core.trace import SCHEMA_VERSION, TickRecord, Trace
+
+if TYPE_CHECKING:
+    from scheduler_core.storage.block_store import BlockStore
 
 MAX_TICKS = 100_000
 RECORD_MODES = ("full", "summary", "none")
@@ -40,7 +48,7 @@ class Engine:
 
     With "none" each summary is only returned by `step`, and who has ended is forgotten, so that memory stays bounded.
     `check` verifies the laws after every tick. `faults` names mistakes to build in (see `faults.py`): then a law that
-    breaks is recorded and ends the run.
+    breaks is recorded and ends the run. `store` keeps KV blocks below the block pool: what memory lacks is asked there.
     """
 
     def __init__(
@@ -53,6 +61,7 @@ class Engine:
         record: str = "full",
         check: bool = True,
         faults: Sequence[str] = (),
+        store: BlockStore | None = None,
     ) -> None:
         if record not in RECORD_MODES:
             raise ConfigError(f"record is {record!r}; it must be one of {', '.join(RECORD_MODES)}")
@@ -99,6 +108,10 @@ class Engine:
         self._saved: dict[str, Any] = {}
         self._empty_ticks = 0
         runner.allocate(config.num_blocks, config.block_size)
+        self._tier: LowerTier = NoTier()
+        if store is not None:
+            self._ask(_store_tier(store, self._kv, runner))
+            self._kv.evicted = deque()
 
     # What users do, between ticks
 
@@ -129,6 +142,15 @@ class Engine:
             self._chunks = chunk_control(config, self._chunks)
         self.config = config
         self._save(self.scheduler.reconfigure(self._chunks.in_force(config), self.tick))
+
+    def answer_as(self, trace: Trace) -> None:
+        """Let the tiers below answer as they did in a recorded run."""
+        self._ask(RecordedTier(trace))
+
+    def _ask(self, tier: LowerTier) -> None:
+        size = self.config.block_size
+        self._tier = tier
+        self.scheduler.loading.attach(tier, lambda name, blocks: self._machine.load_seconds(name, blocks * size))
 
     def record_fully(self) -> None:
         """Keep full records from the next tick on, of those who are still there; `trace` begins with that tick."""
@@ -214,13 +236,62 @@ class Engine:
 
     def _copy(self, output: SchedulerOutput) -> SchedulerOutput:
         """Make the copies that the batch needs: out first, while the blocks still hold what is to be saved."""
+        self._keep_evicted()
         self._save(output.copies_out)
         for copy in output.copies_in:
             try:
                 self._runner.copy_in(self._saved[copy.request_id], copy.first_block, copy.block_ids)
             except CopyError as problem:
                 output = self.scheduler.copy_in_failed(output, copy, str(problem))
+        return self._load(output) if output.loads else output
+
+    # The tiers below
+
+    def _load(self, output: SchedulerOutput) -> SchedulerOutput:
+        """Bring in what the tiers below have; what cannot be loaded is computed later, with all that follows it."""
+        loads, failed = output.loads, set()
+        for load in loads:
+            if load.request_id in failed:
+                continue
+            for number, saved in enumerate(self.scheduler.loading.saved(load)):
+                try:
+                    self._load_block(output, load, number, saved)
+                except CopyError as problem:
+                    failed.add(load.request_id)
+                    output = self.scheduler.load_failed(output, load, number, str(problem))
+                    break
+        self.scheduler.loading.forget()
         return output
+
+    def _load_block(self, output: SchedulerOutput, load: BlockLoad, number: int, saved: Any) -> None:
+        if isinstance(saved, CopyError):
+            raise saved
+        if saved is not None:
+            self._runner.copy_in(saved, 0, load.block_ids[number : number + 1])
+            return
+        # A repeated run: the KV that was loaded is not in the record, but it is that of these tokens.
+        item = next(item for item in output.scheduled if item.request_id == load.request_id)
+        size = self.config.block_size
+        start = (load.first_block + number) * size
+        tokens = tuple(self._roster.requests[load.request_id].token_ids[start : start + size])
+        again = ScheduledRequest(item.request_id, tokens, start, item.block_ids, False, 0, item.sampling, item.seed)
+        self._runner.execute_model(SchedulerOutput(output.tick, (again,)))
+
+    def _keep_evicted(self) -> None:
+        """Write behind what was evicted while its blocks still hold it."""
+        if self._kv.evicted:
+            self._tier.keep(dict(self._kv.evicted))
+            self._kv.evicted.clear()
+
+    def _keep_finished(self) -> None:
+        """Write behind what those who have ended leave in the cache."""
+        if isinstance(self._tier, NoTier):
+            return
+        ended = {event.request_id for event in self._log if isinstance(event, RequestFinished)}
+        for event in self._log:
+            if isinstance(event, BlocksFreed) and event.request_id in ended:
+                held = [block_id for block_id in event.block_ids if self._kv.cache.holds(block_id)]
+                self._tier.keep({block_id: self._kv.cache.entry(block_id) for block_id in held})
 
     def _save(self, copies: tuple[BlockCopy, ...] | list[BlockCopy]) -> None:
         for copy in copies:
@@ -279,6 +350,7 @@ class Engine:
 
     def _close(self, output: SchedulerOutput, end: float, wall_seconds: float) -> TickRecord:
         self._forget_saved()
+        self._keep_finished()
         record = self._recorder.record(output, self._log, self.now, end, wall_seconds)
         self._log.clear()
         if not self._recorder.keeps:
@@ -287,6 +359,12 @@ class Engine:
         self.tick += 1
         self.now = end
         return record
+
+
+def _store_tier(store: BlockStore, kv: KVCacheManager, runner: ModelRunner) -> StoreTier:
+    if not isinstance(runner, KVPacker):
+        raise ConfigError(f"the backend {runner.backend.kind!r} has no KV that a store could keep; run without a store")
+    return StoreTier(store, kv, runner, runner)
 
 
 def _text(value: object) -> str:
@@ -331,6 +409,7 @@ def replay_to(trace: Trace, tick: int, runner: ModelRunner) -> Engine:
         check=not trace.faults,
         faults=trace.faults,
     )
+    engine.answer_as(trace)
     for spec in trace.requests:
         engine.add_request(spec)
     for record in trace.records[:tick]:

@@ -155,6 +155,27 @@ class RequestRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class LowerTierQueried:
+    """At an admission, a store below the block pool was asked for the `query_tokens` that memory did not have.
+
+    It has answered with `found_blocks` blocks from number `first_block` on, in `num_bytes` bytes; `block_ids` are those
+    that were loaded (fewer if loading failed), `hit_tokens` what they hold, `seconds` the virtual time that it took.
+    `self_hit` marks an admission after a preemption.
+    """
+
+    request_id: str
+    tier: str
+    query_tokens: int
+    hit_tokens: int
+    first_block: int
+    found_blocks: int
+    block_ids: tuple[int, ...]
+    num_bytes: int
+    seconds: float
+    self_hit: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BlocksAllocated:
     request_id: str
     block_ids: tuple[int, ...]
@@ -267,6 +288,7 @@ Event = (
     | SliceExpired
     | RequestPreempted
     | RequestRestored
+    | LowerTierQueried
     | BlocksAllocated
     | BlockPublished
     | BlockEvicted

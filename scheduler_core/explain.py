@@ -11,6 +11,7 @@ from scheduler_core.events import (
     BlocksAllocated,
     Event,
     FaultInjected,
+    LowerTierQueried,
     PreemptReason,
     PrefixCacheQueried,
     RequestAdmitted,
@@ -136,6 +137,8 @@ def _entry(trace: Trace, tick: int, events: list[Event], config: EngineConfig) -
             checks.append(hit_check(event, config))
         if isinstance(event, RequestRestored):
             checks.append(Check(True, narrate(event, trace, tick).text))
+        if isinstance(event, LowerTierQueried):
+            checks.append(Check(event.hit_tokens > 0 or None, narrate(event, trace, tick).whole))
         if isinstance(event, RequestAdmitted):
             used = len(decision_instant(trace, tick).running)
             sentence = narrate(event, trace, tick)

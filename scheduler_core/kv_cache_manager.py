@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -11,7 +12,7 @@ from scheduler_core.block_pool import BlockPool
 from scheduler_core.config import EngineConfig
 from scheduler_core.events import BlockEvicted, BlockPublished, BlocksAllocated, BlocksFreed, Event
 from scheduler_core.laws import BrokenLaw, Law
-from scheduler_core.prefix_cache import CacheNamespace, KeyFunction, PrefixCache, block_key
+from scheduler_core.prefix_cache import CacheEntry, CacheNamespace, KeyFunction, PrefixCache, block_key
 from scheduler_core.request import Request
 
 
@@ -48,6 +49,8 @@ class KVCacheManager:
         self.num_promised = 0
         self.host_blocks: dict[str, int] = {}
         self.host_blocks_used = 0
+        #: Contents that were given up, for whoever wants to keep them elsewhere; normally nobody does.
+        self.evicted: deque[tuple[int, CacheEntry]] = deque(maxlen=0)
         self._promised: dict[str, int] = {}
         self._num_published: dict[str, int] = {}
         self._namespace = self._remembered_namespaces()
@@ -126,6 +129,7 @@ class KVCacheManager:
         for block_id in taken:
             if self.cache.holds(block_id):
                 entry = self.cache.evict(block_id)
+                self.evicted.append((block_id, entry))
                 self._log.append(BlockEvicted(block_id, _short(entry.key), request.id))
         self.tables[request.id] = table + taken
         self._log.append(BlocksAllocated(request.id, taken))

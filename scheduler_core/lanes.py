@@ -13,6 +13,8 @@ from scheduler_core.events import (
     RequestPreempted,
 )
 from scheduler_core.kv_cache_manager import KVCacheManager
+from scheduler_core.loading import Loading
+from scheduler_core.lower_tier import Found
 from scheduler_core.request import FinishReason, Request, RequestStatus
 from scheduler_core.roster import Roster
 from scheduler_core.scheduling_pass import Pass
@@ -22,17 +24,23 @@ from scheduler_core.swap import Swap
 class Lanes:
     """Keeps a request's place, its blocks and its saved copy in step. Decides nothing."""
 
-    def __init__(self, roster: Roster, kv: KVCacheManager, swap: Swap, log: list[Event]) -> None:
+    def __init__(self, roster: Roster, kv: KVCacheManager, swap: Swap, loading: Loading, log: list[Event]) -> None:
         self._roster = roster
         self._kv = kv
         self._swap = swap
+        self._loading = loading
         self._log = log
 
-    def enter(self, now: Pass, request: Request, hits: Sequence[int]) -> int:
-        """Give a waiting request a lane, its cached or saved KV, and blocks for its first chunk; returns its tokens."""
+    def enter(self, now: Pass, request: Request, hits: Sequence[int], found: tuple[Found, ...] | None = None) -> int:
+        """Give a waiting request a lane, its cached or saved KV, and blocks for its first chunk; returns its tokens.
+
+        `found` are the blocks after the `hits` that a tier below has, None if none was asked.
+        """
         self._tell_entry(request, hits)
         self._roster.start(request, now.tick)
-        request.begin_with(self._kv.num_known(request, hits), len(hits), len(hits) * self._kv.block_size)
+        again, most_before = request.admitted_once, request.max_computed_tokens
+        cached = (len(hits) + sum(len(each.saved) for each in found or ())) * self._kv.block_size
+        request.begin_with(max(self._kv.num_known(request, hits), cached), len(hits), cached)
         now.enter(request)
         self._kv.attach(request, hits)
         count = now.chunker.chunk(request.num_tokens_left)
@@ -41,6 +49,7 @@ class Lanes:
         self._kv.promise(request)
         if request.num_saved_tokens:
             self._swap.restore(now, request, len(hits))
+        self._loading.plan(now, request, len(hits), found, most_before, again)
         return count
 
     def _tell_entry(self, request: Request, hits: Sequence[int]) -> None:

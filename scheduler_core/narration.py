@@ -18,6 +18,7 @@ from scheduler_core.events import (
     FaultInjected,
     FaultSwitchedOn,
     LawBroken,
+    LowerTierQueried,
     PrefixCacheQueried,
     RequestAdmitted,
     RequestArrived,
@@ -36,7 +37,7 @@ from scheduler_core.request import FinishReason
 from scheduler_core.sentence import Sentence as Sentence
 from scheduler_core.steering_story import is_news, steering_story
 from scheduler_core.trace import TickRecord, Trace
-from scheduler_core.words import are, bracketed_size, count, duration, moment, names, quoted, was
+from scheduler_core.words import TIERS, are, bracketed_size, count, duration, moment, names, quoted, size, was
 
 #: Events that a tick's narration sums up instead of telling one by one.
 _SUMMED = (RequestScheduled, TokenSampled, BlocksAllocated, BlockPublished, BlocksFreed, BlockEvicted)
@@ -65,6 +66,8 @@ def _is_told_elsewhere(event: Event, restored: set[str]) -> bool:
         return event.reason is FinishReason.REJECTED
     if isinstance(event, PrefixCacheQueried):
         return event.hit_tokens == 0 or event.request_id in restored
+    if isinstance(event, LowerTierQueried):
+        return event.hit_tokens == 0
     return isinstance(event, RequestAdmitted) and event.request_id in restored
 
 
@@ -89,6 +92,8 @@ def narrate(event: Event, trace: Trace, tick: int) -> Sentence:
             return _preempted(event, trace, tick)
         case RequestRestored():
             return _restored(event)
+        case LowerTierQueried():
+            return _loaded(event)
         case BlocksAllocated():
             return _memory(event.request_id, f"took {count(len(event.block_ids), 'block')}", event.block_ids)
         case BlocksFreed():
@@ -182,6 +187,19 @@ def _restored(event: RequestRestored) -> Sentence:
         parts.append(f"{copied} copied back from the host")
     text = " and ".join(parts) or "nothing had to be copied"
     return Sentence(f"{event.request_id} came back.", _sentence(text), "restored", event.request_id)
+
+
+def _loaded(event: LowerTierQueried) -> Sentence:
+    who, hit, place = event.request_id, event.hit_tokens, TIERS.get(event.tier, event.tier)
+    asked = count(event.query_tokens, "token")
+    if hit == 0:
+        return Sentence(f"{who} found nothing {place}.", f"It asked for {asked} that memory did not have.", "miss", who)
+    amount = f" ({size(event.num_bytes)})" if event.num_bytes else ""
+    blocks = f"{count(len(event.block_ids), 'block')}{amount}"
+    took = f", in {duration(event.seconds)}" if event.seconds else ""
+    again = ", computed before its preemption" if event.self_hit else ""
+    text = f"Memory lacked {asked}{again}; {blocks} {was(len(event.block_ids))} loaded{took}."
+    return Sentence(f"{who} took {count(hit, 'token')} from the cache {place}.", text, "loaded", who)
 
 
 def _memory(who: str, what: str, block_ids: Sequence[int]) -> Sentence:

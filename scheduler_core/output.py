@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from scheduler_core.request import SamplingParams
 
@@ -53,13 +54,27 @@ class BlockCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockLoad:
+    """KV of one request read from the store `tier` into `block_ids`, of which the first is number `first_block`."""
+
+    request_id: str
+    tier: str
+    first_block: int
+    block_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerOutput:
-    """One tick's decisions: the ragged batch, and the copies to make before it (out first, then in)."""
+    """One tick's decisions: the ragged batch, and the copies to make before it (out first, then in, then loads)."""
+
+    #: Older files do not have it.
+    LATER: ClassVar[tuple[str, ...]] = ("loads",)
 
     tick: int
     scheduled: tuple[ScheduledRequest, ...] = ()
     copies_out: tuple[BlockCopy, ...] = ()
     copies_in: tuple[BlockCopy, ...] = ()
+    loads: tuple[BlockLoad, ...] = ()
 
     @property
     def num_scheduled_tokens(self) -> int:

@@ -21,7 +21,15 @@ from scheduler_core.events import (
 from scheduler_core.kv_cache_manager import KVCacheManager
 from scheduler_core.lanes import Lanes
 from scheduler_core.laws import BrokenLaw, Law
-from scheduler_core.output import BlockCopy, ModelRunnerOutput, SampledToken, ScheduledRequest, SchedulerOutput
+from scheduler_core.loading import Loading
+from scheduler_core.output import (
+    BlockCopy,
+    BlockLoad,
+    ModelRunnerOutput,
+    SampledToken,
+    ScheduledRequest,
+    SchedulerOutput,
+)
 from scheduler_core.ranking import Ranking
 from scheduler_core.refusal import refusal
 from scheduler_core.request import FinishReason, Request, RequestSpec
@@ -55,7 +63,8 @@ class Scheduler:
         self.kv = kv
         self.roster = Roster(config)
         self._swap = Swap(kv, log, block_bytes)
-        self._lanes = Lanes(self.roster, kv, self._swap, log)
+        self.loading = Loading(kv, log)
+        self._lanes = Lanes(self.roster, kv, self._swap, self.loading, log)
         self._log = log
         self._eos_token_ids = eos_token_ids
         self.tell_parts = tell_parts
@@ -139,6 +148,10 @@ class Scheduler:
     def copy_in_failed(self, output: SchedulerOutput, copy: BlockCopy, problem: str) -> SchedulerOutput:
         """A restore that did not work; returns the batch that can still run."""
         return self._swap.restore_failed(self.roster.requests[copy.request_id], output, copy, problem)
+
+    def load_failed(self, output: SchedulerOutput, load: BlockLoad, num_loaded: int, problem: str) -> SchedulerOutput:
+        """A load of which only the first blocks worked; returns the batch that can still run."""
+        return self.loading.failed(self.roster.requests[load.request_id], output, load, num_loaded, problem)
 
     def _prepare_queue(self, tick: int) -> None:
         waiting = self.roster.waiting
@@ -245,7 +258,8 @@ class Scheduler:
             if verdict.obstacle is None:
                 for victim, reason in verdict.leavers:
                     self._lanes.preempt(now, victim, reason, request.id)
-                self._put_in_batch(now, request, self._lanes.enter(now, request, hits))
+                found = self.loading.find(now, request, hits, reserved)
+                self._put_in_batch(now, request, self._lanes.enter(now, request, hits, found))
             elif verdict.obstacle.reason is SkipReason.MEMORY and not self.roster.running:
                 waiting.remove(request, now.tick)
                 self._lanes.finish(request, FinishReason.ERROR, OUT_OF_KV)
@@ -262,7 +276,7 @@ class Scheduler:
                 RequestScheduled(item.request_id, item.start, item.num_tokens, item.recomputed_tokens, item.is_decode)
                 for item in scheduled
             ]
-        return SchedulerOutput(now.tick, scheduled, tuple(now.copies_out), tuple(now.copies_in))
+        return SchedulerOutput(now.tick, scheduled, tuple(now.copies_out), tuple(now.copies_in), tuple(now.loads))
 
     def _item(self, request: Request, count: int) -> ScheduledRequest:
         start = request.num_computed_tokens

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from scheduler_core.chunker import Chunker
 from scheduler_core.events import Numbers, SkipReason
-from scheduler_core.output import BlockCopy
+from scheduler_core.output import BlockCopy, BlockLoad
 from scheduler_core.ranking import Ranking
 from scheduler_core.request import Request
 from scheduler_core.waiting_queue import Key
@@ -43,6 +43,7 @@ class Pass:
     num_memory_victims: int = 0
     copies_out: list[BlockCopy] = field(default_factory=list)
     copies_in: list[BlockCopy] = field(default_factory=list)
+    loads: list[BlockLoad] = field(default_factory=list)
 
     def put_in(self, request: Request, count: int) -> None:
         self.items[request.id] = count

@@ -12,6 +12,7 @@ KINDS = (
     "finished",
     "fault",
     "restored",
+    "loaded",
     "hit",
     "admitted",
     "config",

@@ -65,6 +65,7 @@ class Swap:
             tuple(item for item in output.scheduled if item.request_id != request.id),
             output.copies_out,
             tuple(other for other in output.copies_in if other is not copy),
+            output.loads,
         )
 
     def _lose(self, where: str, request: Request, tokens_kept: int, problem: str) -> None:

@@ -75,6 +75,7 @@ def _check_names(record: TickRecord, known: Iterable[str]) -> None:
     """Every request that is named was sent."""
     named = {item.request_id for item in record.output.scheduled}
     named |= {copy.request_id for copy in (*record.output.copies_out, *record.output.copies_in)}
+    named |= {load.request_id for load in record.output.loads}
     for event in record.events:
         if not isinstance(event, FaultInjected) or event.request_id:  # a fault of the whole tick names nobody
             named |= {getattr(event, name) for name in ("request_id", "for_request") if hasattr(event, name)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MAX_NAMES = 4
+#: Where a tier below the block pool keeps its blocks.
+TIERS = {"disk": "on disk", "shared": "shared by all replicas", "memory": "kept below memory"}
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 

@@ -12,18 +12,20 @@ from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.blame import Blame, Cause, blame, cost_matrix, total_by_cause
 from scheduler_core.config import BATCH_ORDERS, POLICIES, PREEMPTION_MODES, EngineConfig
 from scheduler_core.cost_model import machine, tick_seconds
+from scheduler_core.engine import Engine
 from scheduler_core.errors import TraceError
 from scheduler_core.events import FaultInjected, PreemptReason, RequestAdmitted, RequestFinished, RequestPreempted
 from scheduler_core.metrics import waiting_by_cause
 from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
 from scheduler_core.request import FinishReason
+from scheduler_core.storage.open_store import open_store
 from scheduler_core.trace import Trace
 from tests.helpers import Workload, create_engine, create_request, events, random_workload, run
 from tests.trace_builders import decode, item, sampled, spec, tick, trace
 
 SEEDS = range(2_000, 2_500)
 COSTS = ("unit", "smollm2-cpu", "llama-3.1-8b-a100")
-WORKING = (Cause.PREFILL, Cause.DECODE, Cause.OTHERS, Cause.RESTORE, Cause.RECOMPUTE)
+WORKING = (Cause.PREFILL, Cause.DECODE, Cause.OTHERS, Cause.RESTORE, Cause.LOAD, Cause.RECOMPUTE)
 
 
 class Shaky(SyntheticRunner):
@@ -39,15 +41,31 @@ class Shaky(SyntheticRunner):
 
 
 @dataclasses.dataclass(frozen=True)
+class Stored(Workload):
+    """Above a store that holds what the same requests have left in it before."""
+
+    def engine(self) -> Engine:
+        store = open_store("memory")
+        earlier, engine = (Engine(self.config, self.runner(), store=store) for _ in range(2))
+        for each in self.specs:
+            earlier.add_request(each)
+            engine.add_request(each)
+        earlier.run()
+        return engine
+
+
+@dataclasses.dataclass(frozen=True)
 class Troubled(Workload):
     def runner(self) -> SyntheticRunner:
         return Shaky(eos_every=self.eos_every)
 
 
 def workload(seed: int) -> Workload:
-    """A random workload on one of the machines, every tenth with a model that fails."""
+    """A random workload on one of the machines, every tenth with a model that fails, every tenth above a store."""
     made = random_workload(seed)
     config = made.config.replace(cost=COSTS[seed % len(COSTS)])
+    if seed % 10 == 5:
+        return Stored(config, made.specs, made.aborts, made.eos_every, made.fail_copies, made.fail_restores)
     if seed % 10:
         return dataclasses.replace(made, config=config)
     return Troubled(config, made.specs, made.aborts, made.eos_every)

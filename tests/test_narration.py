@@ -22,6 +22,7 @@ from scheduler_core.events import (
     FaultInjected,
     FaultSwitchedOn,
     LawBroken,
+    LowerTierQueried,
     PreemptReason,
     PrefixCacheQueried,
     RequestAdmitted,
@@ -148,6 +149,19 @@ EXAMPLES: list[tuple[Event, str]] = [
         RequestRestored("R3", 32, 64, 4, 2_949_120),
         "R3 came back. 32 tokens of KV were still in the cache and "
         "64 tokens (4 blocks, 2.8 MiB) were copied back from the host.",
+    ),
+    (
+        LowerTierQueried("R3", "disk", 96, 64, 0, 4, (1, 2, 3, 4), 2_949_120, 0.0074, False),
+        "R3 took 64 tokens from the cache on disk. Memory lacked 96 tokens; 4 blocks (2.8 MiB) were loaded, in 7.4 ms.",
+    ),
+    (
+        LowerTierQueried("R3", "shared", 16, 16, 2, 1, (5,), 0, 0.0, True),
+        "R3 took 16 tokens from the cache shared by all replicas. Memory lacked 16 tokens, computed before its "
+        "preemption; 1 block was loaded.",
+    ),
+    (
+        LowerTierQueried("R3", "disk", 16, 0, 2, 0, (), 0, 0.0, False),
+        "R3 found nothing on disk. It asked for 16 tokens that memory did not have.",
     ),
     (BlocksAllocated("R3", (4, 7)), "R3 took 2 blocks. Blocks 4, 7."),
     (
@@ -475,4 +489,4 @@ def test_every_preemption_finish_and_hit_is_told_in_its_tick(seed: int):
 
 def test_the_random_runs_tell_of_every_kind():
     kinds = {sentence.kind for seed in SEEDS for _, _, sentence in sentences_of(seed)}
-    assert kinds >= set(KINDS[: KINDS.index("memory")]) - {"law", "config", "steered", "refused", "fault"}
+    assert kinds >= set(KINDS[: KINDS.index("memory")]) - {"law", "config", "steered", "refused", "fault", "loaded"}

@@ -21,6 +21,7 @@ CAUSES: dict[Cause, tuple[str, str, str]] = {
     Cause.SKIPPED: ("in a lane, left out", PURPLE, "x"),
     Cause.PREEMPTED: ("preempted", VERMILLION, "\\"),
     Cause.RESTORE: ("copied back from the host", SKY, ""),
+    Cause.LOAD: ("loaded from a cache below memory", SKY, "/"),
     Cause.RECOMPUTE: ("computes again what was lost", BLUE, "x"),
     Cause.IDLE: ("nothing runs", GREY, "."),
 }

@@ -74,6 +74,13 @@ class LoadedModel:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
     _token_texts: dict[int, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    @cached_property
+    def tokenizer_digest(self) -> str:
+        """Of everything that turns text into token ids."""
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        told = backend.to_str() if backend is not None else json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
+        return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
     def token_text(self, token_id: int) -> str:
         """The text of one token; bytes that are only a part of a character are shown as <0xE6>."""
         text = self._token_texts.get(token_id)

@@ -5,10 +5,12 @@ a block that is shared, restored or read wrongly shows up as a wrong token.
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 from scheduler_core.backends.base import CopyError
+from scheduler_core.backends.kv_bytes import KVBytes, KVFormat
 from scheduler_core.output import ModelRunnerOutput, SampledToken, ScheduledRequest, SchedulerOutput, TokenProb
 from scheduler_core.trace import Backend
 
@@ -115,6 +117,18 @@ class SyntheticRunner:
             raise CopyError("the copy from the host failed")
         for offset, block_id in enumerate(block_ids):
             self._blocks[block_id] = list(saved[first_block + offset])
+
+    def kv_format(self) -> KVFormat:
+        facts = self.backend
+        return KVFormat(facts.weights_digest, "synthetic", facts.dtype, 1, 1, 1, "{}", self._block_size, "slot")
+
+    def pack(self, saved: Any) -> list[KVBytes]:
+        return [KVBytes("uint64", (self._block_size,), array("Q", block).tobytes()) for block in saved]
+
+    def unpack(self, block: KVBytes) -> Any:
+        if (block.dtype, block.shape) != ("uint64", (self._block_size,)):
+            raise CopyError(f"the block holds {block.dtype} {block.shape}")
+        return (tuple(array("Q", block.data)),)
 
     def _write(self, item: ScheduledRequest) -> None:
         state = self._read(item, item.start - 1)

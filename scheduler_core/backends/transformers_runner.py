@@ -6,6 +6,7 @@ Keeps KV blocks and nothing about any request. The weights are shared between ru
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scheduler_core.backends.base import CopyError
+from scheduler_core.backends.kv_bytes import KVBytes, KVFormat
 from scheduler_core.backends.model_store import LoadedModel
 from scheduler_core.errors import ModelError, RequestError
 from scheduler_core.output import ModelRunnerOutput, SampledToken, ScheduledRequest, SchedulerOutput, TokenProb
@@ -158,6 +160,37 @@ class TransformersRunner:
                 self._kv[:, :, list(block_ids)] = saved[:, :, first_block:end].to(self._loaded.device)
         except (RuntimeError, IndexError, MemoryError) as problem:
             raise CopyError(f"copying {len(block_ids)} blocks from the host failed: {problem}") from problem
+
+    def kv_format(self) -> KVFormat:
+        config = self._config
+        rope = getattr(config, "rope_parameters", None) or {"rope_theta": getattr(config, "rope_theta", None)}
+        return KVFormat(
+            self._loaded.digest,
+            self._loaded.tokenizer_digest,
+            self._loaded.dtype,
+            self._num_layers,
+            self._num_kv_heads,
+            self._head_dim,
+            json.dumps(dict(rope), sort_keys=True, default=str),
+            self._block_size,
+            "layer, key or value, slot, KV head, value",
+        )
+
+    def pack(self, saved: Any) -> list[KVBytes]:
+        import torch
+
+        dtype = self._loaded.dtype
+        blocks = (saved[:, :, i].contiguous() for i in range(saved.shape[2]))
+        return [KVBytes(dtype, tuple(b.shape), b.view(torch.uint8).numpy().tobytes()) for b in blocks]
+
+    def unpack(self, block: KVBytes) -> Any:
+        import torch
+
+        shape = (self._num_layers, 2, self._block_size, self._num_kv_heads, self._head_dim)
+        if block.dtype != self._loaded.dtype or block.shape != shape:
+            raise CopyError(f"the block holds {block.dtype} {block.shape}, not {self._loaded.dtype} {shape}")
+        values = torch.frombuffer(bytearray(block.data), dtype=self._loaded.model.dtype)
+        return values.view(shape).unsqueeze(2)
 
     # --- a tick --------------------------------------------------------------------------------------------------
 
