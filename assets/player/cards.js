@@ -55,13 +55,14 @@ class WaitingCards extends Cards {
   }
 
   contents(view) {
-    const later = view.run.requests.length - view.states.size;
+    const later = this.stage.options.spoilers ? view.run.requests.length - view.states.size : 0;
     return { ...view.queue, nobody: this.nobody(view, later) };
   }
 
   /** What to do where nobody waits. */
   nobody({ run, tick }, later) {
     if (later) return `Nobody waits; ${later} still to come. Step on.`;
+    if (!this.stage.options.spoilers) return "Nobody waits.";
     const hasWaited = run.where.some((row) => row.slice(0, tick).some((where) => where === WAITING || where === PREEMPTED));
     return hasWaited ? "Nobody waits any more. Step back to see who did." : "Nobody waits: there is a lane for each.";
   }

@@ -1,7 +1,7 @@
 // The teacher view: the stage as large as fits, without what the teacher hides, driven by a clicker from anywhere.
 
 const TEACH_KEYS = [
-  ["PageUp PageDown", "teacher view: one tick, in a lesson one step, wherever the focus is"],
+  ["PageUp PageDown", "teacher view: one tick, in a lesson one step, wherever the focus is; a question is revealed or skipped"],
   ["B or .", "teacher view: black screen, and back"],
   ["F5", "teacher view: play or pause"],
   ["Esc", "teacher view: pause; else to the way out, and once more: leave"],
@@ -151,8 +151,10 @@ class Teach {
   }
 
   go(by) {
-    if (this.wish.clicker === "run") this.stage.step(by);
-    else if (!turnPage(by)) press(by > 0 ? ONWARD : BACKWARD);
+    if (this.wish.clicker === "run") {
+      // A quiz asks at the end of what may be seen.
+      if (by < 0 || this.stage.tick < this.stage.end || !press(ONWARD)) this.stage.step(by);
+    } else if (!turnPage(by)) press(by > 0 ? ONWARD : BACKWARD);
   }
 
   /** Stops what can be stopped; else the way out gets the focus, and Escape there leaves. */
@@ -175,10 +177,12 @@ function turnPage(by) {
   return left >= WORTH;
 }
 
-/** Presses the first button that is there and can be pressed. */
+/** Presses the first button that is there and can be pressed; says whether there was one. */
 function press(selectors) {
   const buttons = selectors.map((selector) => document.querySelector(selector));
-  buttons.find((button) => button && !button.disabled)?.click();
+  const found = buttons.find((button) => button && !button.disabled);
+  found?.click();
+  return Boolean(found);
 }
 
 /** Nothing to see until the next key or click, so that all look at the teacher. */

@@ -108,8 +108,17 @@ class Timeline {
     setStyle(this.column, "transform", `translateX(${(edge - this.pitch).toFixed(1)}px)`);
     this.drawSelection();
     this.follow(view);
-    setText(this.count, run.length ? `${counted(run.requests.length, "request")}, ticks 0 to ${run.length - 1}` : "");
-    setAttr(this.scroll, "aria-label", timelineWords(view));
+    this.tellCount(view);
+    setAttr(this.scroll, "aria-label", timelineWords(view, this.stage.options.spoilers));
+  }
+
+  /** How much there is; without spoilers only those who have arrived, and the ticks up to this one. */
+  tellCount(view) {
+    const { run } = view;
+    const { spoilers } = this.stage.options;
+    const last = spoilers ? run.length - 1 : view.tick;
+    setText(this.count, run.length ? `${counted(spoilers ? run.requests.length : view.states.size, "request")}, ticks 0 to ${last}` : "");
+    [...this.names.children].forEach((name, row) => setStyle(name, "visibility", spoilers || view.states.has(row) ? "" : "hidden"));
   }
 
   drawSelection() {
@@ -153,10 +162,10 @@ function cellFacts(run, row, tick) {
   return { title: run.requests[row].id, rows };
 }
 
-function timelineWords(view) {
+function timelineWords(view, spoilers) {
   const { run, tick } = view;
   const count = (where) => [...view.states.values()].filter((state) => state.where === where).length;
-  return `Timeline of ${counted(run.requests.length, "request")} at tick ${tick}: ${count(RUNNING)} running, ${view.queue.total} waiting, ${view.finished.length} finished`;
+  return `Timeline of ${counted(spoilers ? run.requests.length : view.states.size, "request")} at tick ${tick}: ${count(RUNNING)} running, ${view.queue.total} waiting, ${view.finished.length} finished`;
 }
 
 /** Paints rows, marks and axis in the colours of the theme. */

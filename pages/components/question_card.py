@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.plain import plain
 from scheduler_core.predictions import Grade, Question
 
 
-def ask_card(asked: Question, key: str, on_answer: Callable[[str | None], None]) -> None:
-    """The question with its choices, and the ways on; `on_answer` hears the value chosen, None where it is skipped."""
+def ask_card(asked: Question, key: str, on_answer: Callable[[str | None], None]) -> DeltaGenerator:
+    """The question with its choices, and the ways on; `on_answer` hears the value chosen, None where it is skipped.
+
+    Gives the row of the ways, for more of them.
+    """
     labels = {choice.value: choice.label for choice in asked.choices}
     with st.container(key="lesson_ask"):
         chosen = st.radio(
@@ -22,7 +26,8 @@ def ask_card(asked: Question, key: str, on_answer: Callable[[str | None], None])
             key=key,
             horizontal=True,
         )
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        ways = st.container(horizontal=True, vertical_alignment="center", gap="small")
+        with ways:
             st.button(
                 "Reveal the tick",
                 key="lesson_reveal",
@@ -32,6 +37,7 @@ def ask_card(asked: Question, key: str, on_answer: Callable[[str | None], None])
                 args=(chosen,),
             )
             st.button("skip", key="lesson_skip", type="tertiary", on_click=on_answer, args=(None,))
+    return ways
 
 
 def verdict_card(asked: Question, grade: Grade, answer: str | None) -> None:

@@ -96,7 +96,7 @@ def _open(what: Shown) -> None:
 
 def open_score() -> None:
     """Show the score when the page is drawn next."""
-    _open("score")
+    st.session_state["teach_dialog"] = "score"
 
 
 def _close() -> None:

@@ -27,7 +27,7 @@ from pages.components.settings import SettingsError, limits
 from pages.components.shown import Shown, difference, shown
 from pages.components.strip import strips
 from pages.components.teach_bar import teach_dialogs
-from pages.components.teach_state import is_shown, stage_teach
+from pages.components.teach_state import is_shown, stage_teach, teach
 from pages.components.visit import (
     STAGE,
     command,
@@ -165,10 +165,13 @@ def _stage_and_panels(state: PlayState, now: Shown) -> None:
     run = visit.run if state.backend == "live" and now.chosen and visit.belongs_to(now.chosen) else None
     computing = run is not None and run.is_computing
     # The one clock of the page, and only while the model computes.
-    st.fragment(_moving_part, run_every=LOOK_EVERY if computing else None)(state, now, computing)
+    st.fragment(_moving_part, run_every=LOOK_EVERY if computing else None)(state, now, computing, state.predict)
 
 
-def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
+def _moving_part(state: PlayState, now: Shown, computing: bool, predict: bool) -> None:
+    if state.predict is not predict:
+        # The quiz was left: the rest of the page has to know.
+        st.rerun()
     visit = live_visit()
     trace = now.trace
     assert trace is not None
@@ -183,7 +186,7 @@ def _moving_part(state: PlayState, now: Shown, computing: bool) -> None:
         trace = so_far or trace
     busy = computing and now.backend == "live"
     quiz = None if busy or not _can_ask(trace) else quiz_of(state, trace)
-    place = st.container(key="predict_place")
+    place = st.container(key="predict_place" if teach() is None else "teach_predict")
     view = stage(
         trace if quiz is None else until(trace, quiz.end, "quiz_stage"),
         key=STAGE,

@@ -34,6 +34,7 @@ def test_a_state_survives_its_address():
         overrides={"quantum": None, "chunk_size": 7, "enable_prefix_caching": False, "policy": "mlfq"},
         selected="R3",
         panel="Charts",
+        predict=True,
     )
     assert from_query(to_query(state, DEFAULT), SCENARIOS, DEFAULT) == (state, [])
 
@@ -56,6 +57,7 @@ def test_own_requests_travel_in_the_address():
         ({"policy": "<script>"}, "one of fcfs"),
         ({"enable_prefix_caching": "maybe"}, "true or false"),
         ({"cost": "moon"}, "cost"),
+        ({"predict": "perhaps"}, "on or off"),
         ({"tick": "-3"}, "start at 0"),
         ({"tick": "1e9"}, "no tick"),
         ({"tick": "٣"}, "no tick"),
