@@ -20,10 +20,6 @@ from scheduler_core.request import RequestSpec
 from scheduler_core.request_facts import FactsCollector
 from scheduler_core.trace import TickRecord
 
-Progress = Callable[[int], None]
-
-_STRIDE = 256
-
 
 class _Live:
     """A request on its way: what was sent, the output that has been delivered, and how often it was routed."""
@@ -71,10 +67,10 @@ class Fleet:
         self._collector = FactsCollector()
         self._events: list[FleetEvent] = []
 
-    def run(self, specs: Iterable[RequestSpec], progress: Progress | None = None) -> FleetTrace:
-        """Serve all requests, which come in order of arrival; `progress` hears how many have ended."""
+    def run(self, specs: Iterable[RequestSpec]) -> FleetTrace:
+        """Serve all requests, which come in order of arrival."""
         coming = _Coming(iter(specs))
-        for step, time in enumerate(iter(lambda: self._next_time(coming), None)):
+        while (time := self._next_time(coming)) is not None:
             self.now = time
             self._end_ticks(time)
             while self._kills and self._kills[0].time == time:
@@ -82,8 +78,6 @@ class Fleet:
             for spec in coming.due(time):
                 self._arrive(spec)
             self._start_ticks(time)
-            if progress and step % _STRIDE == 0:
-                progress(self._collector.num_ended)
         assert not self._live, "every request ends"
         return self._result()
 

@@ -1,0 +1,1 @@
+"""How many replicas serve a load that grows with them, by router."""
