@@ -80,11 +80,23 @@ EXAMPLES: dict[str, Example] = {
 }
 DEFAULT_EXAMPLE = "chat"
 
-#: How much of a large GPU's rate a machine can take.
-_PACE = {"llama-3.1-8b-h100": 1.0, "llama-3.1-8b-a100": 0.5, "smollm2-cpu": 0.02}
+#: How much of a large GPU's rate a machine can take, and how much of its lengths.
+_PACE = {"llama-3.1-8b-h100": (1.0, 1.0), "llama-3.1-8b-a100": (0.5, 1.0), "smollm2-cpu": (0.1, 0.25)}
 
 
 def example_load(name: str, machine: str, seed: int) -> LoadConfig:
-    """The load of an example, at a rate that the machine can take."""
+    """The load of an example, at a rate and of lengths that the machine can take."""
     load = replace(EXAMPLES[name].load, seed=seed)
-    return at_rate(load, load.rate * _PACE.get(machine, 1.0))
+    pace, size = _PACE[machine]
+    shorter = replace(
+        load,
+        prompt=_shorter(load.prompt, size),
+        output=_shorter(load.output, size),
+        prefix_tokens=max(1, round(load.prefix_tokens * size)),
+    )
+    return at_rate(shorter, load.rate * pace)
+
+
+def _shorter(lengths: Lengths, size: float) -> Lengths:
+    high = max(lengths.low, round(lengths.high * size))
+    return replace(lengths, high=high, mean=max(1.0, lengths.mean * size))

@@ -77,8 +77,10 @@ def load_step(state: WorkloadState) -> ChosenLoad | None:
     else:
         _generator(state)
     config = state.config()
-    if config.num_requests > limits().max_load_requests:
-        config = replace(config, num_requests=limits().max_load_requests)
+    most = limits().max_load_requests
+    if config.num_requests > most:
+        st.caption(f"This site runs at most {most:,} requests, so these are the first {most:,}.")
+        config = replace(config, num_requests=most)
     _show(_preview(config.to_json()), "Made by the generator of this app", config.seed)
     return ChosenLoad(
         config.to_json(),

@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from pages.components.plain import plain
+from pages.components.workloads.gpu import gpu_utilisation
 from pages.components.workloads.state import (
     MAX_OWN,
     MAX_SERVERS,
@@ -17,7 +18,6 @@ from pages.components.workloads.state import (
 )
 from pages.components.workloads.widgets import begin, forget
 from pages.components.workloads.work import Server
-from scheduler_core.config import EngineConfig
 from scheduler_core.cost_model import MACHINES
 from scheduler_core.errors import TickscopeError
 from scheduler_core.roofline import REAL
@@ -46,7 +46,7 @@ def server_step(state: WorkloadState) -> list[Server]:
     st.caption(
         f"{base.max_num_seqs:,} lanes, {base.max_num_batched_tokens:,} tokens a tick, {base.num_blocks:,} KV blocks of "
         f"{base.block_size} tokens. Ticks last as long as a roofline of its data sheet says, so all times are virtual. "
-        "GPU utilisation is not measured here: n/a."
+        f"A real GPU in this machine (NVML): {plain(gpu_utilisation())}."
     )
     labels = state.labels()
     chosen = st.pills(
@@ -127,9 +127,3 @@ def _targets(state: WorkloadState) -> None:
     asked = Targets(**values)
     usual = WorkloadState(machine=state.machine).goals
     state.targets = None if asked == usual else asked
-
-
-def changed(config: EngineConfig, base: EngineConfig) -> str:
-    """What a configuration has otherwise, in words."""
-    told = [f"{name.replace('_', ' ')} {new}" for name, (_, new) in config.changed_from(base).items()]
-    return ", ".join(told)

@@ -294,4 +294,8 @@ def _read_load(query: Mapping[str, str], usual: LoadConfig, max_requests: int, m
         values[name] = _taken(query, name, lambda t, a=low, b=high: _number(t, a, b), getattr(base, name), messages)
     for name, (first, last) in _WHOLES.items():
         values[name] = _taken(query, name, lambda t, a=first, b=last: _whole(t, a, b), getattr(base, name), messages)
-    return replace(base, **values)
+    try:
+        return replace(base, **values)
+    except TickscopeError as problem:
+        messages.append(f"The load of the link cannot be had: {problem}. Shown is the usual one.")
+        return base

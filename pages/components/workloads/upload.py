@@ -54,7 +54,7 @@ def upload() -> Uploaded | None:
         "A trace or workload: CSV or JSON lines, also gzipped",
         ENDINGS,
         key="wl_upload",
-        on_change=_take,
+        on_change=take,
         max_upload_size=MAX_FILE_MEGABYTES,
         help="Known kinds: " + "; ".join(kind.title for kind in FORMATS) + ". It stays in this session.",
     )
@@ -77,7 +77,7 @@ def upload() -> Uploaded | None:
         return None
 
 
-def _take() -> None:
+def take() -> None:
     """Read the file that has just arrived; what stood before stays if it cannot be read."""
     file: _File | None = st.session_state["wl_upload"]
     if file is None:
