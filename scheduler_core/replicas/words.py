@@ -1,0 +1,62 @@
+"""What routers decided, in plain English: names of routers, and one sentence for each decision."""
+
+from __future__ import annotations
+
+from scheduler_core.replicas.events import RequestRouted, RouteReason
+from scheduler_core.words import count
+
+ROUTER_NAMES = {
+    "round_robin": "Round robin",
+    "least_loaded": "Least loaded",
+    "power_of_two": "Power of two choices",
+    "bounded_hash": "Consistent hash, bounded",
+    "prefix_affinity": "Prefix affinity, bounded",
+}
+
+ROUTER_TEXTS = {
+    "round_robin": "One replica after the other. It knows neither loads nor prompts.",
+    "least_loaded": "The replica with the fewest outstanding tokens.",
+    "power_of_two": "The less loaded of two replicas drawn at random: nearly as even, and it need not ask all.",
+    "bounded_hash": (
+        "Prompts that begin alike have one home on a ring of replicas. If the home is over the load bound, the next "
+        "replica on the ring takes the request."
+    ),
+    "prefix_affinity": (
+        "Prompts that begin alike have one home. If the home is over the load bound, the least loaded replica takes "
+        "the request."
+    ),
+}
+
+REASON_NAMES = {
+    RouteReason.IN_TURN: "in turn",
+    RouteReason.LEAST_LOADED: "least loaded",
+    RouteReason.LESS_OF_TWO: "less loaded of two",
+    RouteReason.HOME: "home of its prefix",
+    RouteReason.NEXT_ON_RING: "home over the bound: next on the ring",
+    RouteReason.OVER_BOUND: "home over the bound: least loaded",
+}
+
+
+def replica_name(replica: int) -> str:
+    """As people count: replica 0 is the first."""
+    return f"replica {replica + 1}"
+
+
+def why(event: RequestRouted) -> str:
+    """The reason of a decision in numbers, without a full stop."""
+    numbers = dict(event.numbers)
+    load = count(numbers["load"], "token")
+    match event.reason:
+        case RouteReason.IN_TURN:
+            return f"it was its turn ({load} outstanding)"
+        case RouteReason.LEAST_LOADED:
+            return f"it has the fewest outstanding tokens, {numbers['load']:,} (mean {numbers['mean']:,})"
+        case RouteReason.LESS_OF_TWO:
+            other = f"{replica_name(numbers['other'])} has {numbers['other_load']:,}"
+            return f"of two drawn at random it has the fewer outstanding tokens, {numbers['load']:,}; {other}"
+        case RouteReason.HOME:
+            return f"it is the home of this prefix, and its {load} are within the bound of {numbers['bound']:,}"
+        case RouteReason.NEXT_ON_RING | RouteReason.OVER_BOUND:
+            home = f"{replica_name(numbers['home'])}, its home, has {numbers['home_load']:,} outstanding tokens"
+            how = "next on the ring" if event.reason is RouteReason.NEXT_ON_RING else "least loaded"
+            return f"{home}, over the bound of {numbers['bound']:,}; the {how} has {numbers['load']:,}"
