@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pages.components.player_payload import payload
 from scheduler_core.glossary import terms
 from scheduler_core.trace import Trace
 
-__all__ = ["StageState", "payload", "stage"]
+__all__ = ["StageState", "forget_words", "payload", "stage"]
 
 _FOLDER = Path(__file__).parents[2] / "assets" / "player"
 #: The scripts in the order in which they make one module.
@@ -63,7 +63,8 @@ class StageState:
     """Where the stage stood when it last spoke: it does so on pause, step, scrub and selection, not on each tick.
 
     `action` is "why", "block" or "stop" in the one run that such a click starts, else None; `action_request` is
-    the request that the click was about, `block` the block that was clicked.
+    the request that the click was about, `block` the block that was clicked. `is_news` is False where the stage has
+    not spoken since it was last heard: Python may have sent it elsewhere in between.
     """
 
     tick: int
@@ -72,6 +73,7 @@ class StageState:
     action: str | None = None
     action_request: str | None = None
     block: int | None = None
+    is_news: bool = True
 
     @property
     def why_clicked(self) -> bool:
@@ -160,8 +162,9 @@ def stage(
         on_view_change=on_change or _nothing,
         on_action_change=on_change or _nothing,
     )
-    _remember_seq(result, key)
-    return _state(result, trace, tick, selected, len(trace.records) - 1 if last_tick is None else last_tick)
+    is_news = _remember_seq(result, key)
+    last = len(trace.records) - 1 if last_tick is None else last_tick
+    return replace(_state(result, trace, tick, selected, last), is_news=is_news)
 
 
 def _terms() -> dict[str, tuple[str, str]]:
@@ -199,11 +202,23 @@ def _command(key: str, asked: dict[str, Any]) -> dict[str, Any]:
     return command
 
 
-def _remember_seq(result: Mapping[str, Any], key: str) -> None:
-    """The number of the last word heard: a command that was given before the user's next move is not obeyed."""
+def _remember_seq(result: Mapping[str, Any], key: str) -> bool:
+    """Keep the number of the last word heard; tells whether it is another than before.
+
+    A command that was given before the user's next move is not obeyed.
+    """
     seq = (result.get("view") or {}).get("seq")
-    if isinstance(seq, int):
-        st.session_state[f"_stage_seq {key}"] = seq
+    if not isinstance(seq, int):
+        return True
+    slot = f"_stage_seq {key}"
+    is_news = st.session_state.get(slot) != seq
+    st.session_state[slot] = seq
+    return is_news
+
+
+def forget_words(key: str) -> None:
+    """A stage that is mounted anew counts its words from 1 again."""
+    st.session_state.pop(f"_stage_seq {key}", None)
 
 
 def _state(result: Mapping[str, Any], trace: Trace, tick: int | None, selected: str | None, last: int) -> StageState:

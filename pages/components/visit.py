@@ -10,6 +10,7 @@ import streamlit as st
 from pages.components.frame import asset
 from pages.components.link import from_query, to_query
 from pages.components.play_state import BACKENDS, IMPORTED, PlayState
+from pages.components.player import forget_words
 from pages.components.runs import DEFAULT_SCENARIO, known_scenarios
 from pages.components.teach_state import teach_query
 
@@ -35,6 +36,7 @@ def enter(fresh: bool) -> PlayState:
     state = st.session_state["play"]
     assert isinstance(state, PlayState)
     if fresh:
+        forget_words(STAGE)
         seek(state)
     return state
 

@@ -203,9 +203,10 @@ def _moving_part(state: PlayState, now: Shown, computing: bool, predict: bool) -
         spoilers=quiz is None,
         room=len(trace.records) if quiz else None,
     )
-    state.tick, state.selected = view.tick, view.selected or ""
+    if view.is_news:
+        state.tick, state.selected = view.tick, view.selected or ""
     with place:
-        _quiz(state, quiz, busy, playing=view.playing)
+        _quiz(state, quiz, busy, playing=view.playing and view.is_news)
     if view.stop_clicked and run is not None:
         run.stop()
         st.rerun()
