@@ -30,7 +30,7 @@ from scheduler_core.faults import FAULT_FOLDER, FAULTS
 from scheduler_core.narration import narrate
 from scheduler_core.perfetto import to_perfetto
 from scheduler_core.report import report
-from scheduler_core.serving.cli import serve
+from scheduler_core.serving.cli import dead_letters, serve
 from scheduler_core.sources.cli import workload
 from scheduler_core.terminal import JsonOption, remark_console, result_console, write_file
 from scheduler_core.trace import Trace
@@ -38,6 +38,7 @@ from scheduler_core.workload import Scenario, list_scenarios, load_scenario
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None)
 app.add_typer(bench, name="bench")
+app.add_typer(dead_letters, name="dead-letters")
 app.command()(workload)
 app.command()(calibrate)
 app.command()(serve)

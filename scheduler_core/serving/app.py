@@ -7,11 +7,14 @@ from pathlib import Path
 from scheduler_core.config import EngineConfig
 from scheduler_core.serving.ask import ServingLimits
 from scheduler_core.serving.async_engine import AsyncEngine
+from scheduler_core.serving.dead_letters import DeadLetters
+from scheduler_core.serving.fault_plan import PlannedFault, with_faults
 from scheduler_core.serving.gateway import Gateway, GatewayLimits
 from scheduler_core.serving.keys import ApiKeys
 from scheduler_core.serving.metrics import GatewayMetrics
 from scheduler_core.serving.served_model import ChatRunner
 from scheduler_core.serving.settings import ServeSettings
+from scheduler_core.serving.splitting_runner import with_splits
 
 
 def build(
@@ -22,8 +25,10 @@ def build(
     record_file: Path | None = None,
     record_ticks: int = 0,
     check: bool = False,
+    faults: tuple[PlannedFault, ...] = (),
 ) -> Gateway:
     """A gateway that has not started yet; `record_file` takes the first `record_ticks` ticks."""
+    runner = with_splits(with_faults(runner, faults) if faults else runner)
     metrics = GatewayMetrics(name)
     limits = ServingLimits(
         max_waiting=settings.max_waiting,
@@ -37,6 +42,7 @@ def build(
         config,
         runner,
         limits,
+        letters=DeadLetters(settings.state),
         observer=metrics,
         record_ticks=record_ticks if record_file is not None else 0,
         record_file=record_file,

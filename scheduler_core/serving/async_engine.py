@@ -125,8 +125,24 @@ class AsyncEngine:
             _log.error("the tick in progress did not end within 30 s; the engine's thread is left behind")
 
     @property
+    def is_stalled(self) -> bool:
+        """Whether a call of the model takes longer than it may."""
+        call = self._worker.engine.call
+        return call is not None and time.monotonic() - call.began >= self.limits.stall_s
+
+    @property
     def num_in_flight(self) -> int:
         return len(self._streams)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the engine still has to compute, if only to clear away what was aborted."""
+        return self._worker.has_work
+
+    @property
+    def num_kept(self) -> int:
+        """Requests that anything is remembered of."""
+        return len(self._streams) + len(self._attempts) + self._worker.engine.num_kept
 
     @property
     def num_running(self) -> int:
@@ -313,9 +329,11 @@ class AsyncEngine:
 
     def _admitted(self, event: RequestAdmitted, tick: Tick) -> None:
         attempt = self._attempts.get(event.request_id)
-        if attempt is not None and attempt.stream.admitted is None:
-            attempt.stream.admitted = tick.ended - tick.seconds
-            self._observer.admitted(attempt.stream)
+        if attempt is None or attempt.stream.admitted is not None:
+            return
+        attempt.stream.admitted = tick.ended - tick.seconds
+        self.counters.prompt_tokens += len(attempt.stream.ask.prompt_token_ids)
+        self._observer.admitted(attempt.stream)
 
     def _queried(self, event: PrefixCacheQueried) -> None:
         if event.self_hit:
@@ -336,16 +354,13 @@ class AsyncEngine:
             attempt.fail(f"the engine failed: {type(problem).__name__}: {problem}")
 
     async def _watch_for_stalls(self) -> None:
-        """Give up on attempts whose tick takes too long; what it still brings is late."""
+        """Give up on attempts in a call of the model that takes too long; what it still brings is late."""
         limit = self.limits.stall_s
         while True:
             await asyncio.sleep(min(1.0, limit / 4))
-            began = self._worker.tick_began
-            if began is None or time.monotonic() - began < limit:
-                continue
-            for attempt in [*self._attempts.values()]:
-                if time.time() - attempt.began >= limit:
-                    attempt.fail(f"the model gave no answer within {limit:g} s")
+            if self.is_stalled and (call := self._worker.engine.call) is not None:
+                for request_id in call.request_ids & self._attempts.keys():
+                    self._attempts[request_id].fail(f"the model gave no answer within {limit:g} s")
 
     def _save_recording(self, trace: Trace) -> None:
         """Called from the worker's thread."""

@@ -8,6 +8,13 @@ from dataclasses import dataclass, field
 from scheduler_core.serving.errors import AttemptFailed, ServingError
 from scheduler_core.serving.stream import Stream
 
+_MARK = "#"
+
+
+def is_retry(request_id: str) -> bool:
+    """Whether an id in the engine is that of a second or later attempt."""
+    return _MARK in request_id
+
 
 @dataclass(eq=False, slots=True)
 class Attempt:
@@ -22,7 +29,7 @@ class Attempt:
     @property
     def id(self) -> str:
         """The request's id in the engine, where no two attempts share one."""
-        return self.stream.id if self.number == 1 else f"{self.stream.id}#{self.number}"
+        return self.stream.id if self.number == 1 else f"{self.stream.id}{_MARK}{self.number}"
 
     def take(self, token_id: int, now: float) -> bool:
         """Deliver a token unless an earlier attempt has; False, and failed, if it said another thing there."""

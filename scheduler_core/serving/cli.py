@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from contextlib import AbstractContextManager, closing
+from dataclasses import asdict
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
+from scheduler_core import terminal
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import ConfigError
 from scheduler_core.serving_config import serving_config
 
 if TYPE_CHECKING:
+    from scheduler_core.serving.dead_letters import DeadLetters
     from scheduler_core.serving.served_model import ChatRunner
     from scheduler_core.serving.settings import ServeSettings
 
@@ -36,20 +44,24 @@ def serve(
     max_waiting: Annotated[int | None, typer.Option(help="How many requests may wait.")] = None,
     drain_s: Annotated[float | None, typer.Option(help="Seconds to finish requests in at the end.")] = None,
     state: Annotated[Path | None, typer.Option(help="The folder of the dead letters.")] = None,
+    fault_plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Faults to inject (.toml).")] = None,
     check: Annotated[bool, typer.Option("--check", help="Check the laws after every tick.")] = False,
 ) -> None:
     """Serve the model over HTTP in OpenAI's format, until SIGTERM; API keys come from TICKSCOPE_SERVE_API_KEYS."""
     from scheduler_core.serving.app import build
+    from scheduler_core.serving.fault_plan import load_fault_plan
     from scheduler_core.serving.server import listen
     from scheduler_core.serving.server import serve as run
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     given = {"host": host, "port": port, "max_waiting": max_waiting, "drain_s": drain_s, "state": state}
     settings = _settings(given)
+    faults = load_fault_plan(fault_plan) if fault_plan is not None else ()
     bound = listen(settings.host, settings.port)
     runner = _runner(backend)
     config = _config(backend, preset, set_ or [], runner)
-    gateway = build(settings, config, runner, served_name or _default_name(runner), record, record_ticks, check)
+    name = served_name or _default_name(runner)
+    gateway = build(settings, config, runner, name, record, record_ticks, check, faults)
     address, actual_port = bound.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
     print(f"serving {gateway.model} on http://{shown}:{actual_port}", file=sys.stderr, flush=True)
@@ -95,3 +107,60 @@ def _runner(backend: ServedBackend) -> ChatRunner:
 
 def _default_name(runner: ChatRunner) -> str:
     return "synthetic" if runner.backend.kind == "synthetic" else runner.backend.model
+
+
+dead_letters = typer.Typer(no_args_is_help=True, help="Requests whose every attempt failed: list, replay, purge.")
+StateOption = Annotated[Path | None, typer.Option(help="The folder of the dead letters; as for `serve`.")]
+LetterArgument = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="All of them without one.")]
+
+
+@dead_letters.command("list")
+def list_letters(json_: terminal.JsonOption = None, state: StateOption = None) -> None:
+    """Show each with its attempts and the reason of the last."""
+    with _box(state) as box:
+        letters = box.letters()
+    table = Table("id", "written (UTC)", "endpoint", "prompt", "attempts", "why the last one failed", box=None)
+    for letter in letters:
+        written = datetime.fromtimestamp(letter.written, UTC).isoformat(" ", "seconds")[:19]
+        numbers = str(letter.prompt_tokens), str(len(letter.attempts))
+        table.add_row(letter.id, written, letter.endpoint, *numbers, Text(letter.reason))
+    terminal.tell(
+        {"dead_letters": [asdict(letter) for letter in letters]}, json_, [table], [f"{len(letters)} dead letters"]
+    )
+
+
+@dead_letters.command("replay")
+def replay_letters(
+    ids: LetterArgument = None,
+    url: Annotated[str, typer.Option(help="Where the gateway is.")] = "http://127.0.0.1:8000",
+    state: StateOption = None,
+) -> int:
+    """Send them to a running gateway again, with the key in TICKSCOPE_SERVE_API_KEY; those answered leave the box."""
+    from scheduler_core.serving.replay_letters import replay
+
+    failed = 0
+    with _box(state) as box:
+        letters = [box.letter(letter_id) for letter_id in ids] if ids else box.letters()
+        for letter in letters:
+            done = replay(box, letter, url, os.environ.get("TICKSCOPE_SERVE_API_KEY", ""))
+            failed += done.problem is not None
+            print(f"{letter.id}: {done.text if done.problem is None else 'failed: ' + done.problem}")
+    return 1 if failed else 0
+
+
+@dead_letters.command("purge")
+def purge_letters(ids: LetterArgument = None, state: StateOption = None) -> None:
+    """Throw them away."""
+    with _box(state) as box:
+        if not ids:
+            print(f"{box.purge()} dead letters thrown away")
+            return
+        for letter in [box.letter(letter_id) for letter_id in ids]:
+            box.remove(letter.id)
+            print(f"{letter.id}: thrown away")
+
+
+def _box(state: Path | None) -> AbstractContextManager[DeadLetters]:
+    from scheduler_core.serving.dead_letters import DeadLetters
+
+    return closing(DeadLetters(_settings({"state": state}).state))

@@ -108,10 +108,10 @@ class Gateway:
     # What is asked for
 
     async def health(self) -> Response:
-        """200 while requests are taken."""
-        status = "draining" if self.engine.draining else "ok"
-        body = {"status": status, "in_flight": self.engine.num_in_flight}
-        return JSONResponse(body, 503 if self.engine.draining else 200)
+        """200 while requests are taken and the model answers."""
+        engine = self.engine
+        status = "draining" if engine.draining else "stalled" if engine.is_stalled else "ok"
+        return JSONResponse({"status": status, "in_flight": engine.num_in_flight}, 200 if status == "ok" else 503)
 
     async def metrics(self) -> Response:
         return Response(self._metrics.render(self.engine), media_type=self._metrics.content_type)
@@ -278,8 +278,11 @@ class Gateway:
 
 async def _invalid(_: Request, problem: Exception) -> Response:
     assert isinstance(problem, RequestValidationError)
-    first = problem.errors()[0]
-    where = ".".join(str(each) for each in first["loc"] if each != "body")
+    errors = [each for each in problem.errors() if each["loc"][:2] == problem.errors()[0]["loc"][:2]]
+    # Where a field may be of several types, a bad value of one says more than that it is none of the others.
+    first = next((each for each in errors if not each["type"].endswith("_type")), errors[0])
+    # The names of the types that pydantic has tried are of no interest to a client.
+    where = ".".join(str(each) for each in first["loc"] if each != "body" and "[" not in str(each))
     message = f"{where}: {first['msg']}" if where else f"the body is no request: {first['msg']}"
     return JSONResponse(error_body(message[:500], "invalid_request_error", None, where[:200] or None), 400)
 

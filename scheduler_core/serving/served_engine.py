@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import time
+from typing import NamedTuple
+
 from scheduler_core.backends.base import ModelRunner
 from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine
+from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
 from scheduler_core.refusal import refusal
 from scheduler_core.request import Request, RequestSpec
 from scheduler_core.trace import TickRecord, Trace
 
 
+class ModelCall(NamedTuple):
+    """A call of the model in progress: when it began on the clock `time.monotonic`, and for whom."""
+
+    began: float
+    request_ids: frozenset[str]
+
+
 class ServedEngine(Engine):
     """Keeps nothing of requests that ended, not even their ids: whoever sends must not use one twice.
 
-    Its first `record_ticks` ticks are recorded in full; `take_recording` hands them over.
+    `call` is the call of the model in progress, which any thread may read. The first `record_ticks` ticks are recorded
+    in full; `take_recording` hands them over.
     """
 
     def __init__(
@@ -29,6 +41,12 @@ class ServedEngine(Engine):
         )
         self._ticks_to_record = record_ticks
         self._recording: Trace | None = None
+        self.call: ModelCall | None = None
+
+    @property
+    def num_kept(self) -> int:
+        """Requests that anything is remembered of."""
+        return len(self._sent)
 
     @property
     def num_free_blocks(self) -> int:
@@ -70,6 +88,13 @@ class ServedEngine(Engine):
         alive = self._roster.requests
         for request_id in [i for i in self._sent if i not in alive]:
             del self._sent[request_id]
+
+    def _execute(self, output: SchedulerOutput) -> ModelRunnerOutput:
+        self.call = ModelCall(time.monotonic(), frozenset(item.request_id for item in output.scheduled))
+        try:
+            return super()._execute(output)
+        finally:
+            self.call = None
 
     def _abort_now(self, request_id: str) -> None:
         super()._abort_now(request_id)

@@ -36,8 +36,8 @@ class Detokenizer:
     def _advance(self, keep_half: bool) -> str:
         before = self._decode(self._token_ids[self._context : self._read])
         now = self._decode(self._token_ids[self._context :])
-        is_half = now.endswith(_HALF) and len(self._token_ids) - self._read < _MOST_HALVES
-        if len(now) <= len(before) or (keep_half and is_half):
+        is_half = now.endswith(_HALF) or len(now) <= len(before)
+        if is_half and keep_half and len(self._token_ids) - self._read < _MOST_HALVES:
             return ""
         self._context, self._read = self._read, len(self._token_ids)
         return now[len(before) :]

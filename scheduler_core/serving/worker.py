@@ -60,6 +60,10 @@ class EngineWorker:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    @property
+    def has_work(self) -> bool:
+        return not self._commands.empty() or self.tick_began is not None or self.engine.has_work
+
     def add(self, request_id: str, make_spec: Callable[[float], RequestSpec]) -> None:
         """Send a request that arrives in the next tick; `make_spec` takes its arrival time."""
         self._commands.put(lambda engine: engine.add_request(make_spec(engine.now)))
