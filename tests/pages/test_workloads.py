@@ -65,13 +65,13 @@ def show(at: AppTest, panel: str) -> AppTest:
 
 
 def texts(at: AppTest) -> str:
-    return "\n".join(element.value for kind in (at.markdown, at.caption) for element in kind)
+    return "\n".join(element.value for kind in (at.markdown, at.caption, at.subheader) for element in kind)
 
 
 def test_the_page_offers_a_load_and_servers_and_says_what_to_do():
     at = open_page("workloads")
     assert not at.exception
-    assert [subheader.value for subheader in at.subheader] == ["1 · The load", "2 · The server", "3 · Run"]
+    assert [header.value for header in at.header] == ["1 · The load", "2 · The server", "3 · Run"]
     assert "Nothing has run yet" in texts(at)
     assert "seed 0: the same seed gives the same load" in texts(at)
     assert not at.button(key="wl_run").disabled

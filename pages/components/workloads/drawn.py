@@ -16,7 +16,7 @@ NOTHING = "–"
 
 def draw(chart: Chart, told: set[str] | None = None) -> None:
     """Draw a figure with its twin."""
-    st.markdown(f"**{chart.title}**")
+    st.subheader(chart.title, anchor=False)
     if chart.note:
         st.caption(mark(chart.note, told))
     st.plotly_chart(chart.figure, key=f"wl_chart_{chart.key}", alt=chart.alt, config=BARE)

@@ -21,7 +21,7 @@ from scheduler_core.summary import Targets
 
 def export(outcomes: Sequence[Outcome], targets: Targets, source: dict[str, Any], address: str) -> None:
     """Draw the tab; each file is made when it is asked for."""
-    st.markdown("**The figures**")
+    st.subheader("The figures", anchor=False)
     with st.container(horizontal=True):
         st.download_button(
             "Figures (JSON)",
@@ -43,7 +43,7 @@ def export(outcomes: Sequence[Outcome], targets: Targets, source: dict[str, Any]
         "One document for each configuration, with vLLM's result keys, as `python -m scheduler_core bench load` writes "
         "it. The CSV has a line for each request on each configuration."
     )
-    st.markdown("**Link to these settings**")
+    st.subheader("Link to these settings", anchor=False)
     copy_link(address, key="wl_copy")
     if source.get("kind") == "file":
         st.caption("A file does not travel in a link: whoever opens it has to bring the same file.")

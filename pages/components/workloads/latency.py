@@ -39,7 +39,7 @@ def latency(outcomes: Sequence[Outcome], targets: Targets) -> None:
     )
     name = metric or "ttft"
     draw(distribution(outcomes, name, targets))
-    st.markdown("**Percentiles**")
+    st.subheader("Percentiles", anchor=False)
     st.dataframe(percentile_table(figures), hide_index=True, key="wl_percentiles", height="content")
     few = [
         f"{outcome.server.name}: {METRICS[each][0]} {found['num_samples'][each]:,}"

@@ -55,7 +55,7 @@ class ChosenLoad:
 
 def load_step(state: WorkloadState) -> ChosenLoad | None:
     """Draw the step; None while there is nothing to run."""
-    st.subheader("1 · The load", anchor=False)
+    st.header("1 · The load", anchor=False)
     source = st.segmented_control(
         "Where the load comes from",
         SOURCES,

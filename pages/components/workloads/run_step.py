@@ -24,7 +24,7 @@ _WHAT = {
 def run_step(load: ChosenLoad | None, servers: list[Server]) -> None:
     """Draw the step."""
     visit = load_visit()
-    st.subheader("3 · Run", anchor=False)
+    st.header("3 · Run", anchor=False)
     job = visit.jobs.get(RUN)
     if job is not None and job.is_going:
         progress(RUN)

@@ -33,7 +33,7 @@ _TARGETS = (
 
 def server_step(state: WorkloadState) -> list[Server]:
     """Draw the step; the servers to run on, none while there is no valid one."""
-    st.subheader("2 · The server", anchor=False)
+    st.header("2 · The server", anchor=False)
     state.machine = st.selectbox(
         "Machine (simulated)",
         REAL,

@@ -74,7 +74,7 @@ def two_by_two(cost: str, seed: int) -> None:
 def _show(outcomes: Sequence[Outcome]) -> None:
     runs = {corner.key: outcome.figures(Targets()) for corner, outcome in zip(CORNERS, outcomes, strict=True)}
     chart = four_chart(runs)
-    st.markdown(f"**{chart.title}**")
+    st.subheader(chart.title, anchor=False)
     st.plotly_chart(chart.figure, key="wl_chart_four", alt=chart.alt, config=BARE)
     st.dataframe(chart.table, hide_index=True, key="wl_four", height="content")
     for words, holds in directions(runs).items():
