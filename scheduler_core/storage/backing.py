@@ -17,6 +17,10 @@ class StoreFault(Exception):
     """An operation that failed; the caller treats it as a miss and counts it."""
 
 
+class NotAsked(StoreFault):
+    """Nothing was tried, because the last tries failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """How much a place holds; `limit_bytes` 0 = it sets its own limit, `entries` -1 = it cannot say."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from scheduler_core.backends.kv_bytes import KVBytes
-from scheduler_core.storage.backing import Backing, StoreFault
+from scheduler_core.storage.backing import Backing, NotAsked, StoreFault
 from scheduler_core.storage.block import BlockAddress, FoundBlock
 from scheduler_core.storage.value import Unusable, decode, encode
 
@@ -22,8 +22,9 @@ _BATCH_BYTES = 16 << 20
 class TierStats:
     """A tier's contents and counters, in blocks unless named otherwise; hits and misses since it was opened.
 
-    `unusable` values were found but damaged or of another block, `errors` are operations that failed; both count as
-    misses. `drops` are blocks that were not written because too many waited; `last_error` says what went wrong last.
+    `unusable` values were found but damaged or of another block, `errors` are operations that failed, `not_asked` those
+    left out after such; what they were for counts as missed. `drops` are blocks that were not written, because too many
+    waited or the write failed; `last_error` says what went wrong last.
     """
 
     tier: str
@@ -36,6 +37,7 @@ class TierStats:
     hit_tokens: int
     unusable: int
     errors: int
+    not_asked: int
     writes: int
     drops: int
     evictions: int
@@ -130,7 +132,7 @@ class Tier:
         try:
             return self._backing.read(names)
         except StoreFault as problem:
-            self._count("errors", 1, str(problem))
+            self._failed(problem)
             return []
 
     def _verified(
@@ -153,13 +155,13 @@ class Tier:
         try:
             self._backing.touch(names)
         except StoreFault as problem:
-            self._count("errors", 1, str(problem))
+            self._failed(problem)
 
     def _discard(self, name: str) -> None:
         try:
             self._backing.discard(name)
         except StoreFault as problem:
-            self._count("errors", 1, str(problem))
+            self._failed(problem)
 
     # Writing
 
@@ -171,7 +173,7 @@ class Tier:
         try:
             names = self._backing.missing([address.name for address in asked])
         except StoreFault as problem:
-            self._count("errors", 1, str(problem))
+            self._failed(problem)
             return []
         return [address for address in asked if address.name in names]
 
@@ -205,8 +207,12 @@ class Tier:
         try:
             self._backing.write([(address.name, encode(address, kv)) for address, kv in batch])
             self._count("writes", len(batch))
+        except StoreFault as problem:
+            self._failed(problem)
+            self._count("drops", len(batch))
         except Exception as problem:  # a thread that dies would keep the queue full for ever
-            self._count("errors", 1, str(problem) or type(problem).__name__)
+            self._count("errors", 1, f"{type(problem).__name__}: {problem}")
+            self._count("drops", len(batch))
 
     def _next_batch(self) -> list[tuple[BlockAddress, KVBytes]]:
         with self._changed:
@@ -232,7 +238,7 @@ class Tier:
             told = self._backing.contents()
             entries, num_bytes, limit, evictions = told.entries, told.num_bytes, told.limit_bytes, told.evictions
         except StoreFault as problem:
-            self._count("errors", 1, str(problem))
+            self._failed(problem)
         with self._changed:
             return (
                 TierStats(
@@ -260,7 +266,7 @@ class Tier:
             try:
                 self._backing.clear()
             except StoreFault as problem:
-                self._count("errors", 1, str(problem))
+                self._failed(problem)
 
     def close(self) -> None:
         with self._changed:
@@ -268,12 +274,15 @@ class Tier:
         self.flush()
         self._backing.close()
 
+    def _failed(self, problem: StoreFault) -> None:
+        self._count("not_asked" if isinstance(problem, NotAsked) else "errors", 1, str(problem))
+
     def _count(self, counter: str, amount: int, error: str = "") -> None:
         with self._changed:
             self._counts[counter] += amount
             self._last_error = error or self._last_error
 
 
-_COUNTERS = ("queries", "hits", "query_tokens", "hit_tokens", "unusable", "errors", "writes", "drops")
+_COUNTERS = ("queries", "hits", "query_tokens", "hit_tokens", "unusable", "errors", "not_asked", "writes", "drops")
 #: Blocks that are read at once.
 _CHAIN_PART = 16

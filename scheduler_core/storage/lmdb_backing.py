@@ -6,14 +6,17 @@ Beside the values stand, in the same transactions, when each was used last and h
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scheduler_core.storage.backing import Contents, StoreError, StoreFault
+from scheduler_core.storage.check_lmdb import SOUND, UNKNOWN
 
 T = TypeVar("T")
 
@@ -24,6 +27,8 @@ _TOTAL = b"bytes"
 _CLOCK = b"clock"
 #: Evictions on a full map before a write is given up.
 _MAX_TRIES = 8
+#: A folder that takes longer to look through is taken as it is.
+_CHECK_SECONDS = 30
 
 
 class LmdbBacking:
@@ -35,10 +40,14 @@ class LmdbBacking:
         self._folder = Path(folder)
         self._limit = limit_bytes
         self._lock = threading.RLock()
+        #: Whether what was there had to be set aside.
+        self.was_damaged = False
         self._env: Any = None
         self._pid = 0
         self._evictions = 0
         self._touched: dict[str, None] = {}
+        if (self._folder / "data.mdb").is_file() and not _is_sound(self._folder):
+            self._set_aside()
         self._open()
 
     # What is asked
@@ -98,11 +107,33 @@ class LmdbBacking:
         with self._lock:
             if self._env is not None and self._pid == os.getpid():
                 if self._touched:
-                    self._writing(self._touch)
+                    with suppress(StoreFault):  # what was used last is no loss
+                        self._writing(self._touch)
                 self._env.close()
             self._env = None
 
-    # Transactions
+    # Opening
+
+    def _set_aside(self) -> None:
+        """A folder in which LMDB cannot find its way is kept under another name, and a new one begun."""
+        data = self._folder / "data.mdb"
+        try:
+            data.replace(data.with_name("data.mdb.damaged"))
+            data.with_name("lock.mdb").unlink(missing_ok=True)
+        except OSError as problem:
+            raise StoreError(
+                f"the store {self._folder} is damaged and cannot be set aside ({problem}); delete it, or name "
+                "another folder"
+            ) from None
+        self.was_damaged = True
+
+    def _begin_anew(self) -> None:
+        """Go on with an empty store; stay closed if even that fails."""
+        self._env.close()
+        self._env = None
+        with suppress(StoreError):
+            self._set_aside()
+            self._open()
 
     def _open(self) -> None:
         import lmdb
@@ -112,6 +143,7 @@ class LmdbBacking:
             self._env = lmdb.open(
                 str(self._folder), map_size=self._limit + self._limit // 4 + _SPARE_BYTES, max_dbs=4, meminit=False
             )
+            self._env.reader_check()  # those of processes that were killed
             self._values, self._used, self._order, self._facts = (
                 self._env.open_db(name) for name in (b"values", b"used", b"order", b"facts")
             )
@@ -122,20 +154,25 @@ class LmdbBacking:
             ) from None
         self._pid = os.getpid()
 
+    # Transactions
+
     @contextmanager
     def _transaction(self, write: bool) -> Iterator[Any]:
         import lmdb
 
         with self._lock:
-            if self._env is not None and self._pid != os.getpid():
-                self._open()  # a forked child: the parent's environment is not its own
             if self._env is None:
                 raise StoreFault("the store is closed")
+            if self._pid != os.getpid():
+                raise StoreFault("this process was forked from the one that opened the store, which alone may use it")
             try:
                 with self._env.begin(write=write, buffers=not write) as txn:
                     yield txn
             except lmdb.MapFullError:
                 raise _MapFull from None
+            except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PageFullError, lmdb.PanicError) as problem:
+                self._begin_anew()
+                raise StoreFault(f"{type(problem).__name__}: {problem}; the store was begun anew") from None
             except (lmdb.Error, OSError) as problem:
                 raise StoreFault(f"{type(problem).__name__}: {problem}") from None
 
@@ -207,6 +244,23 @@ class LmdbBacking:
 
     def _total(self, txn: Any) -> int:
         return int.from_bytes(txn.get(_TOTAL, b"", db=self._facts), "big")
+
+
+def _is_sound(folder: Path) -> bool:
+    """Found out in a process of its own: a damaged page may take the process that reads it down."""
+    script = Path(__file__).with_name("check_lmdb.py")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", str(script), str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_CHECK_SECONDS,
+            check=False,
+        )
+    except (subprocess.TimeoutExpired, OSError):
+        return True
+    return done.returncode in (SOUND, UNKNOWN)
 
 
 class _MapFull(StoreFault):

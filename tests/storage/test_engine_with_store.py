@@ -237,7 +237,7 @@ def test_the_same_content_of_the_store_gives_the_same_run():
 
 def test_random_workloads_give_the_same_texts_above_a_store_and_hit_it():
     hits = loads = 0
-    for seed in range(150):
+    for seed in range(80):
         workload = random_workload(9_000 + seed)
         plain = outputs(workload.run())
         store = open_store("memory", limit_bytes=1 << 20)
@@ -254,8 +254,8 @@ def test_random_workloads_give_the_same_texts_above_a_store_and_hit_it():
             # A recording does not say which copies to the host failed.
             if seed % 5 == 0 and not (workload.fail_copies or workload.fail_restores):
                 assert fork(trace, len(trace.records), trace.config).records == trace.records
-    assert hits > 1_000
-    assert loads > 100
+    assert hits > 500
+    assert loads > 50
 
 
 def test_an_output_without_loads_is_written_as_before():

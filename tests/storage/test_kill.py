@@ -1,0 +1,98 @@
+"""Processes that are killed while they write: what they leave is whole, and a restart hits what it hit before."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scheduler_core.storage.open_store import open_store
+from tests.storage.chains import chain, kv
+
+WRITE_FOR_EVER = """
+import itertools, sys
+from scheduler_core.storage.open_store import open_store
+from tests.storage.chains import blocks, chain
+store = open_store(sys.argv[1], limit_bytes=64 << 20)
+for number in itertools.count():
+    store.put(blocks(chain(6, first_token=1_000 * number), size=20_000))
+    store.flush()
+    print(number, flush=True)
+"""
+
+SERVE = """
+import json, sys
+from scheduler_core.events import LowerTierQueried
+from scheduler_core.storage.open_store import open_store
+from tests.helpers import create_request, events, outputs
+from tests.storage.test_engine_with_store import engine
+store = open_store(sys.argv[1])
+made = engine(store)
+for number in range(6):
+    made.add_request(create_request(f"r{number}", [*range(100, 121), number], 4, float(8 * number)))
+trace = made.run()
+store.flush()
+hits = sum(event.hit_tokens for event in events(trace, LowerTierQueried))
+print(json.dumps([outputs(trace), hits]), flush=True)
+if len(sys.argv) > 2:
+    sys.stdin.read()
+store.close()
+"""
+
+
+def start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.013, 0.05, 0.09])
+def test_killed_while_writing_every_block_that_is_there_is_whole(tmp_path: Path, delay: float):
+    folder = str(tmp_path / "store")
+    process = start(WRITE_FOR_EVER, folder)
+    assert process.stdout is not None
+    for _ in range(5):
+        last = int(process.stdout.readline())
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    told = process.communicate()[0].split()
+    last = int(told[-1]) if told else last
+    store = open_store(folder, limit_bytes=64 << 20)
+    for number in range(last + 1):
+        asked = chain(6, first_token=1_000 * number)
+        assert [found.kv for found in store.get(asked)] == [kv(address, 20_000) for address in asked]
+    [stats] = store.stats()
+    assert (stats.unusable, stats.errors) == (0, 0)
+    asked = chain(6, first_token=1_000 * (last + 1))
+    assert len(store.get(asked)) in (0, 6), "a write is there as a whole or not at all"
+    store.close()
+
+
+def test_texts_and_hits_after_a_kill_are_those_of_a_clean_restart(tmp_path: Path):
+    def serve(folder: str, kill: bool) -> list[object]:
+        process = start(SERVE, str(tmp_path / folder), *(["wait"] if kill else []))
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if kill:
+            process.send_signal(signal.SIGKILL)
+        process.communicate()
+        told: list[object] = json.loads(line)
+        return told
+
+    cold, clean = serve("one", kill=False), serve("one", kill=False)
+    assert serve("two", kill=True) == cold
+    assert serve("two", kill=True) == clean
+    assert serve("two", kill=False) == clean
+    assert clean[0] == cold[0]
+    assert cold[1] == 0
+    assert clean[1] == 20
