@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from scheduler_core.serving.settings import ServeSettings
 
 
+_BACKLOG = 2_048
+
+
 class ServedBackend(Enum):
     SYNTHETIC = "synthetic"
     MODEL = "model"
@@ -57,17 +60,18 @@ def serve(
     given = {"host": host, "port": port, "max_waiting": max_waiting, "drain_s": drain_s, "state": state}
     settings = _settings(given)
     faults = load_fault_plan(fault_plan) if fault_plan is not None else ()
-    bound = listen(settings.host, settings.port)
-    runner = _runner(backend)
-    config = _config(backend, preset, set_ or [], runner)
-    name = served_name or _default_name(runner)
-    gateway = build(settings, config, runner, name, record, record_ticks, check, faults)
-    address, actual_port = bound.getsockname()[:2]
-    shown = f"[{address}]" if ":" in address else address
-    print(f"serving {gateway.model} on http://{shown}:{actual_port}", file=sys.stderr, flush=True)
-    if not settings.keys and not address.startswith("127.") and address != "::1":
-        print("warning: anyone who reaches this address may use it; set TICKSCOPE_SERVE_API_KEYS", file=sys.stderr)
-    run(gateway, bound, settings.max_connections)
+    with listen(settings.host, settings.port) as bound:
+        runner = _runner(backend)
+        config = _config(backend, preset, set_ or [], runner)
+        name = served_name or _default_name(runner)
+        gateway = build(settings, config, runner, name, record, record_ticks, check, faults)
+        bound.listen(_BACKLOG)  # before the address is told: whoever reads it may call at once
+        address, actual_port = bound.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        print(f"serving {gateway.model} on http://{shown}:{actual_port}", file=sys.stderr, flush=True)
+        if not settings.keys and not address.startswith("127.") and address != "::1":
+            print("warning: anyone who reaches this address may use it; set TICKSCOPE_SERVE_API_KEYS", file=sys.stderr)
+        run(gateway, bound, settings.max_connections)
 
 
 def _settings(given: dict[str, Any]) -> ServeSettings:

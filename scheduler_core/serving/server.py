@@ -62,12 +62,20 @@ def listen(host: str, port: int) -> socket.socket:
     """A bound socket; raises `TickscopeError` where the address cannot be had."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-        bound = socket.socket(family, socket.SOCK_STREAM)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    except OSError as problem:
+        raise _cannot_listen(host, port, problem) from None
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
         bound.bind((host, port))
     except OSError as problem:
-        raise TickscopeError(f"cannot listen on {host} port {port}: {problem.strerror or problem}") from None
+        bound.close()
+        raise _cannot_listen(host, port, problem) from None
     return bound
+
+
+def _cannot_listen(host: str, port: int, problem: OSError) -> TickscopeError:
+    return TickscopeError(f"cannot listen on {host} port {port}: {problem.strerror or problem}; choose another --port")
 
 
 def serve(gateway: Gateway, bound: socket.socket, max_connections: int) -> None:

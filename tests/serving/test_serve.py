@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import openai
 import pytest
 
+from scheduler_core.__main__ import main
 from scheduler_core.trace import Trace
 
 MESSAGES: Any = [{"role": "user", "content": "Say hello."}]
@@ -54,8 +56,6 @@ class Server:
 def serve(
     state: Path, *options: str, backend: str = "synthetic", env: dict[str, str] | None = None
 ) -> Iterator[Server]:
-    import os
-
     command = [sys.executable, "-m", "scheduler_core", "serve", "--backend", backend, "--port", "0"]
     process = subprocess.Popen(
         [*command, "--state", str(state), "--check", *options],
@@ -180,11 +180,23 @@ def test_keys_come_from_the_environment(tmp_path: Path) -> None:
             assert len(client.models.list().data) == 1
 
 
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "scheduler_core", *words], capture_output=True, text=True, timeout=60)
+Command = Callable[..., tuple[int, str, str]]
 
 
-def test_dead_letters_are_listed_replayed_and_purged(tmp_path: Path) -> None:
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command in this process: status, what it printed, what it remarked."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["scheduler_core", *words])
+        status = main()
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return call
+
+
+def test_dead_letters_are_listed_replayed_and_purged(tmp_path: Path, command: Command) -> None:
     plan = tmp_path / "raise.toml"
     plan.write_text('[[faults]]\nkind = "raise"\ncount = 6\n')
     box = ("--state", str(tmp_path))
@@ -194,26 +206,25 @@ def test_dead_letters_are_listed_replayed_and_purged(tmp_path: Path) -> None:
                 with pytest.raises(openai.InternalServerError, match="kept as dead letter"):
                     client.completions.create(model="synthetic", prompt=prompt, max_tokens=3)
             said = client.completions.create(model="synthetic", prompt="one", max_tokens=3, temperature=0)
-        listed = json.loads(command("dead-letters", "list", *box, "--json", "-").stdout)["dead_letters"]
+        listed = json.loads(command("dead-letters", "list", *box, "--json", "-")[1])["dead_letters"]
         assert [(letter["id"], len(letter["attempts"]), letter["body"]["prompt"]) for letter in listed] == [
             ("1", 3, "one"),
             ("2", 3, "two"),
         ]
-        replayed = command("dead-letters", "replay", "1", *box, "--url", server.url)
-        assert replayed.returncode == 0
-        assert replayed.stdout.startswith("1: ")
-        assert len(replayed.stdout.split()) == 1 + len(said.choices[0].text.split())
-    assert "planned for call 6" in command("dead-letters", "list", *box).stdout
-    gone = command("dead-letters", "replay", *box, "--url", server.url)
-    assert (gone.returncode, "no gateway answers" in gone.stderr) == (2, True)
-    assert command("dead-letters", "purge", *box).stdout == "1 dead letters thrown away\n"
+        status, text, _ = command("dead-letters", "replay", "1", *box, "--url", server.url)
+        assert (status, text[:3]) == (0, "1: ")
+        assert len(text.split()) == 1 + len(said.choices[0].text.split())
+    assert "planned for call 6" in command("dead-letters", "list", *box)[1]
+    status, _, remark = command("dead-letters", "replay", *box, "--url", server.url)
+    assert (status, "no gateway answers" in remark) == (2, True)
+    assert command("dead-letters", "purge", *box)[1] == "1 dead letters thrown away\n"
 
 
-def test_a_port_that_is_taken_is_named(server: Server) -> None:
+def test_a_port_that_is_taken_is_named(server: Server, command: Command) -> None:
     port = server.url.rsplit(":", 1)[1]
-    told = command("serve", "--backend", "synthetic", "--port", port)
-    assert told.returncode == 2
-    assert told.stderr.startswith(f"error: cannot listen on 127.0.0.1 port {port}: ")
+    status, _, remark = command("serve", "--backend", "synthetic", "--port", port)
+    assert status == 2
+    assert remark.startswith(f"error: cannot listen on 127.0.0.1 port {port}: ")
 
 
 @pytest.mark.parametrize(
@@ -221,26 +232,27 @@ def test_a_port_that_is_taken_is_named(server: Server) -> None:
     [
         (["--port", "70000"], "port is 70000"),
         (["--max-waiting", "-1"], "max_waiting is -1"),
-        (["--set", "num_blocks=0"], "num_blocks is 0"),
-        (["--preset", "none"], "there is no preset 'none'"),
+        (["--port", "0", "--set", "num_blocks=0"], "num_blocks is 0"),
+        (["--port", "0", "--preset", "none"], "there is no preset 'none'"),
+        (["--port", "0", "--fault-plan", "none.toml"], "the fault plan none.toml cannot be read"),
+        (["--port", "0", "--host", "999.1.1.1"], "cannot listen on 999.1.1.1 port 0"),
     ],
 )
-def test_a_wrong_option_is_named(options: list[str], says: str) -> None:
-    told = command("serve", "--backend", "synthetic", *options)
-    assert told.returncode == 2
-    assert says in told.stderr
-    assert "Traceback" not in told.stderr
+def test_a_wrong_option_is_named(options: list[str], says: str, command: Command) -> None:
+    status, _, remark = command("serve", "--backend", "synthetic", *options)
+    assert status == 2
+    assert says in remark
 
 
 @pytest.mark.model
 def test_the_real_model_streams_to_many_what_it_says_to_one(tmp_path: Path) -> None:
-    questions = ["Name three colours.", "What is the capital of France?", "Count to five.", "Write a short poem 😀"]
+    questions = ["Name three colours.", "What is the capital of France?", "Write a short poem 😀"]
 
     async def ask(client: openai.AsyncOpenAI, model: str, question: str) -> str:
         parts = await client.chat.completions.create(
             model=model,
             messages=[{"role": "user", "content": question}],
-            max_tokens=24,
+            max_tokens=16,
             temperature=0,
             stream=True,
         )
