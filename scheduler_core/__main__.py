@@ -32,12 +32,16 @@ from scheduler_core.perfetto import to_perfetto
 from scheduler_core.report import report
 from scheduler_core.serving.cli import dead_letters, serve
 from scheduler_core.sources.cli import workload
+from scheduler_core.storage.block_store import BlockStore
+from scheduler_core.storage.cli import DEFAULT_LIMIT_MIB, LimitOption, RedisOption, StoreOption, counted, opened
+from scheduler_core.storage.cli import app as cache
 from scheduler_core.terminal import JsonOption, remark_console, result_console, write_file
 from scheduler_core.trace import Trace
 from scheduler_core.workload import Scenario, list_scenarios, load_scenario
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, rich_markup_mode=None)
 app.add_typer(bench, name="bench")
+app.add_typer(cache, name="cache")
 app.add_typer(dead_letters, name="dead-letters")
 app.command()(workload)
 app.command()(calibrate)
@@ -60,12 +64,17 @@ def run(
     json_: JsonOption = None,
     trace: Annotated[Path | None, typer.Option(help="Write the whole run, gzipped.")] = None,
     perfetto: Annotated[Path | None, typer.Option(help="Write the run for ui.perfetto.dev.")] = None,
+    store: StoreOption = None,
+    redis: RedisOption = None,
+    store_mib: LimitOption = DEFAULT_LIMIT_MIB,
 ) -> None:
     """Run a scenario and show what became of its requests."""
     loaded = load_scenario(scenario)
     config = _configure(loaded.config, preset, [*(set_ or []), *(settings or [])])
     runner = _runner(backend)
-    result = _run(loaded, config, runner, fault or [])
+    with opened(store, redis, store_mib) as below:
+        result = _run(loaded, config, runner, fault or [], below)
+        _tell_store(below)
     if trace is not None:
         write_file(trace, result.to_bytes())
     if perfetto is not None:
@@ -153,8 +162,23 @@ def _runner(kind: BackendKind) -> ModelRunner:
     return TransformersRunner(loaded)
 
 
-def _run(scenario: Scenario, config: EngineConfig, runner: ModelRunner, faults: Sequence[str] = ()) -> Trace:
-    engine = Engine(config, runner, scenario=scenario.name, title=scenario.title, faults=faults)
+def _tell_store(store: BlockStore | None) -> None:
+    """What the tiers below memory did in a run."""
+    if store is None:
+        return
+    store.flush()
+    for each in store.stats():
+        remark_console().print(counted(each), markup=False, highlight=False)
+
+
+def _run(
+    scenario: Scenario,
+    config: EngineConfig,
+    runner: ModelRunner,
+    faults: Sequence[str] = (),
+    store: BlockStore | None = None,
+) -> Trace:
+    engine = Engine(config, runner, scenario=scenario.name, title=scenario.title, faults=faults, store=store)
     for spec in scenario.specs(runner):
         engine.add_request(spec)
     with _progress() as progress:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from scheduler_core.events import (
+    LowerTierQueried,
     PrefixCacheQueried,
     RequestAdmitted,
     RequestFinished,
@@ -143,6 +144,7 @@ def totals(trace: Trace) -> dict[str, int | float]:
     """Counters of the whole run."""
     require_full(trace)
     queries = [e for record in trace.records for e in record.events if isinstance(e, PrefixCacheQueried)]
+    below = [e for record in trace.records for e in record.events if isinstance(e, LowerTierQueried)]
     preemptions = [e for record in trace.records for e in record.events if isinstance(e, RequestPreempted)]
     items = [item for record in trace.records for item in record.output.scheduled]
     return {
@@ -151,6 +153,7 @@ def totals(trace: Trace) -> dict[str, int | float]:
         "query_tokens": sum(q.query_tokens for q in queries if not q.self_hit),
         "hit_tokens": sum(q.hit_tokens for q in queries if not q.self_hit),
         "self_hit_tokens": sum(q.hit_tokens for q in queries if q.self_hit),
+        "tier_hit_tokens": sum(q.hit_tokens for q in below if not q.self_hit),
         "recomputed_tokens": sum(item.recomputed_tokens for item in items),
         "bytes_saved": sum(p.bytes_saved for p in preemptions),
         "virtual_seconds": trace.records[-1].end - trace.records[0].start if trace.records else 0.0,
@@ -228,6 +231,8 @@ def _read_events(record: TickRecord, tallies: dict[str, _Tally]) -> None:
                 tallies[event.request_id].num_preemptions += 1
             case PrefixCacheQueried() if not event.self_hit:
                 tallies[event.request_id].num_cached_tokens = event.hit_tokens
+            case LowerTierQueried() if not event.self_hit:
+                tallies[event.request_id].num_cached_tokens += event.hit_tokens
             case TokenSampled():
                 tallies[event.request_id].token_ids.append(event.token_id)
                 tallies[event.request_id].token_times.append(record.end)

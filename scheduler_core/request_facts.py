@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from scheduler_core.events import (
+    LowerTierQueried,
     PrefixCacheQueried,
     RequestFinished,
     RequestPreempted,
@@ -126,6 +127,8 @@ class FactsCollector:
             elif isinstance(event, PrefixCacheQueried) and not event.self_hit:
                 entry = entries[event.request_id]
                 entry.num_queried_tokens, entry.num_cached_tokens = event.query_tokens, event.hit_tokens
+            elif isinstance(event, LowerTierQueried) and not event.self_hit:
+                entries[event.request_id].num_cached_tokens += event.hit_tokens
             elif isinstance(event, RequestPreempted):
                 entries[event.request_id].num_preemptions += 1
                 preempted += 1

@@ -34,6 +34,7 @@ TOTAL_KEYS = {
     "query_tokens",
     "hit_tokens",
     "self_hit_tokens",
+    "tier_hit_tokens",
     "recomputed_tokens",
     "bytes_saved",
     "virtual_seconds",
@@ -99,6 +100,28 @@ def test_replay_prints_the_totals_of_the_run(tmp_path: Path) -> None:
     again = figures("replay", tmp_path / "run.json.gz")
     assert again["totals"] == first["totals"]
     assert again["requests"] == first["requests"]
+
+
+def test_a_second_run_above_the_same_folder_hits_it_and_says_the_same(tmp_path: Path) -> None:
+    first, second = (figures("run", "first_steps", "--store", tmp_path / "store") for _ in range(2))
+    assert first["totals"]["tier_hit_tokens"] == 0
+    assert second["totals"]["tier_hit_tokens"] > 50
+    assert [row["text"] for row in first["requests"]] == [row["text"] for row in second["requests"]]
+    held = figures("cache", "stats", tmp_path / "store")["tiers"][0]
+    assert (held["tier"], held["entries"] > 5, held["num_bytes"] > 0) == ("disk", True, True)
+    done = tickscope("cache", "clear", tmp_path / "store")
+    assert f"{held['entries']} blocks forgotten" in done.stderr
+    assert figures("cache", "stats", tmp_path / "store")["tiers"][0]["entries"] == 0
+
+
+@pytest.mark.parametrize("command", ["stats", "clear"])
+def test_looking_into_a_cache_that_is_not_there_makes_none_and_says_so(tmp_path: Path, command: str) -> None:
+    done = tickscope("cache", command, tmp_path / "nothing")
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert "there is no prefix cache in" in done.stderr
+    done = tickscope("cache", command, "redis://127.0.0.1:1/0")
+    assert done.returncode == 2
+    assert "the shared cache does not answer" in done.stderr
 
 
 def test_a_mistake_can_be_built_in_and_the_law_that_broke_is_told() -> None:

@@ -108,6 +108,7 @@ def test_totals_have_exactly_the_keys_of_the_command_line():
         "query_tokens": 8,
         "hit_tokens": 0,
         "self_hit_tokens": 4,
+        "tier_hit_tokens": 0,
         "recomputed_tokens": 4,
         "bytes_saved": 4096,
         "virtual_seconds": 10.0,
