@@ -38,6 +38,7 @@ PAGES = (
     PageEntry("pages/from_scratch.py", "From scratch", "Lessons"),
     PageEntry("pages/compare.py", "Compare", "Tools"),
     PageEntry("pages/workloads.py", "Workloads", "Tools"),
+    PageEntry("pages/scale_out.py", "Scale out", "Tools"),
     PageEntry("pages/glossary.py", "Glossary", "Tools"),
 )
 

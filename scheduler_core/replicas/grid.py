@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from scheduler_core.errors import ConfigError
-from scheduler_core.events import FaultInjected
+from scheduler_core.events import FaultInjected, RequestFinished
 from scheduler_core.output import SchedulerOutput
 from scheduler_core.replicas.fleet_trace import FleetTrace
-from scheduler_core.request import RequestSpec, RequestStatus
+from scheduler_core.request import FinishReason, RequestSpec, RequestStatus
 from scheduler_core.trace import Counts, Snapshot, TickRecord, Trace
 
+_GOES_ON = "its replica was killed; it goes on elsewhere"
 _EMPTY = Counts(0, 0, 0, 0, 0)
 
 
@@ -47,14 +48,31 @@ def _rows(trace: Trace, seconds: int) -> Iterator[TickRecord]:
 
 def _by_second(records: Sequence[TickRecord]) -> dict[int, TickRecord]:
     found: dict[int, TickRecord] = {}
+    before: TickRecord | None = None
     for record in records:
         is_kill = any(isinstance(event, FaultInjected) and event.name == "replica_killed" for event in record.events)
         # What ends an idle time is told where it happens.
         second = _whole(record.end if is_kill else record.start)
+        if is_kill and before is not None:
+            record = _with_the_lost(record, before)
+        before = record
         if earlier := found.get(second):
             record = replace(record, events=(*earlier.events, *record.events))
         found[second] = record
     return found
+
+
+def _with_the_lost(kill: TickRecord, before: TickRecord) -> TickRecord:
+    """The record of a kill with the end, on this replica, of those that go on elsewhere."""
+    assert before.snapshot is not None
+    assert kill.snapshot is not None
+    alive = [each for each in before.snapshot.requests if each.status is not RequestStatus.FINISHED]
+    lost = tuple(
+        replace(each, status=RequestStatus.FINISHED, finish_reason=FinishReason.ABORT, block_ids=(), saved_tokens=0)
+        for each in alive
+    )
+    ends = tuple(RequestFinished(each.id, FinishReason.ABORT, _GOES_ON) for each in alive)
+    return replace(kill, events=(*kill.events, *ends), snapshot=replace(kill.snapshot, requests=lost))
 
 
 def _whole(time: float) -> int:

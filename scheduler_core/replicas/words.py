@@ -9,8 +9,8 @@ ROUTER_NAMES = {
     "round_robin": "Round robin",
     "least_loaded": "Least loaded",
     "power_of_two": "Power of two choices",
-    "bounded_hash": "Consistent hash, bounded",
-    "prefix_affinity": "Prefix affinity, bounded",
+    "bounded_hash": "Consistent hash",
+    "prefix_affinity": "Prefix affinity",
 }
 
 ROUTER_TEXTS = {
@@ -45,17 +45,17 @@ def replica_name(replica: int) -> str:
 def why(event: RequestRouted) -> str:
     """The reason of a decision in numbers, without a full stop."""
     numbers = dict(event.numbers)
-    load = count(numbers["load"], "token")
+    load = count(numbers["load"], "outstanding token")
     match event.reason:
         case RouteReason.IN_TURN:
-            return f"it was its turn ({load} outstanding)"
+            return f"it was its turn; it has {load}"
         case RouteReason.LEAST_LOADED:
             return f"it has the fewest outstanding tokens, {numbers['load']:,} (mean {numbers['mean']:,})"
         case RouteReason.LESS_OF_TWO:
             other = f"{replica_name(numbers['other'])} has {numbers['other_load']:,}"
             return f"of two drawn at random it has the fewer outstanding tokens, {numbers['load']:,}; {other}"
         case RouteReason.HOME:
-            return f"it is the home of this prefix, and its {load} are within the bound of {numbers['bound']:,}"
+            return f"it is the home of this prefix, and with {load} it is within the bound of {numbers['bound']:,}"
         case RouteReason.NEXT_ON_RING | RouteReason.OVER_BOUND:
             home = f"{replica_name(numbers['home'])}, its home, has {numbers['home_load']:,} outstanding tokens"
             how = "next on the ring" if event.reason is RouteReason.NEXT_ON_RING else "least loaded"

@@ -17,6 +17,7 @@ WALKS: dict[str, tuple[str, int]] = {
     "app.py": ("/", 1),
     "pages/from_scratch.py": ("/from_scratch", 2),
     "pages/compare.py": ("/compare", 2),
+    "pages/scale_out.py": ("/scale_out", 3),
     **{f"pages/{name}.py": (f"/{name}?step=99", 1) for name in list_lessons()},
 }
 PLAYGROUND = "pages/playground.py"

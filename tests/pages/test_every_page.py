@@ -12,6 +12,7 @@ from pages.components.from_scratch_real import STAGE as GROWTH_STAGE
 from pages.components.lesson import STAGE as LESSON_STAGE
 from pages.components.play_state import PANELS
 from pages.components.runs import scenario_names
+from pages.components.scale_out import STAGES as SCALE_OUT_STAGES
 from pages.components.visit import STAGE as PLAYGROUND_STAGE
 from scheduler_core.faults import FAULTS
 from scheduler_core.lesson import list_lessons
@@ -25,6 +26,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "pages/from_scratch.py": (GROWTH_STAGE, MUSEUM_STAGE),
     "pages/compare.py": COMPARE_STAGES,
     "pages/workloads.py": (),
+    "pages/scale_out.py": SCALE_OUT_STAGES[:3],
     "pages/glossary.py": (),
 }
 

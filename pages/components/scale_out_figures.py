@@ -1,0 +1,95 @@
+"""What it comes to: tiles for the fleet, a row for each replica, and every router on the same load."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from pages.components.scale_out_runs import all_routers
+from pages.components.scale_out_state import ScaleOutState
+from pages.components.workloads.drawn import NOTHING, amount, share
+from scheduler_core.replicas.fleet_trace import FleetTrace
+from scheduler_core.replicas.words import ROUTER_NAMES
+from scheduler_core.words import count
+
+
+def tiles(fleet: FleetTrace) -> None:
+    """The fleet in five figures."""
+    figures = fleet.figures()
+    shown = (
+        ("Hit rate", share(figures["prefix_hit_rate"]), "Prompt tokens found in a prefix cache, of those looked up."),
+        (
+            "Busiest / mean",
+            amount(figures["max_over_mean_load"]),
+            "Tokens computed by the busiest replica over the mean of those that lived to the end; 1 is even.",
+        ),
+        (
+            "Jain's index",
+            amount(figures["jain_load"]),
+            "(Σx)² / (n·Σx²) over the tokens that replicas computed: 1 if all are equal, 1/n if one does everything.",
+        ),
+        ("Mean TTFT", _ticks(figures["mean_ttft_ms"]), "Time to first token, in ticks: every tick lasts one second."),
+        ("Mean E2E", _ticks(figures["mean_e2el_ms"]), "End-to-end latency: from the arrival to the last token."),
+    )
+    with st.container(key="so_tiles"):
+        for column, (name, value, told) in zip(st.columns(len(shown)), shown, strict=True):
+            column.metric(name, value, help=told, border=True)
+
+
+def kill_cost(fleet: FleetTrace) -> str:
+    """What a kill has cost, "" without one."""
+    if not fleet.kills:
+        return ""
+    kill, figures = fleet.kills[0], fleet.figures()
+    lost = figures["moved_tokens"] - figures["moved_hit_tokens"]
+    return (
+        f"Replica {kill.replica + 1} was killed at tick {int(kill.time)}. {count(kill.num_requests, 'request')} went "
+        f"on elsewhere, each once: of their {figures['moved_tokens']:,} tokens of prompt and answer so far the new "
+        f"replicas had {figures['moved_hit_tokens']:,} in their caches and computed {lost:,} again. The answers are "
+        "the same, as a token is drawn by its request and its place alone. The killed cache is lost as well."
+    )
+
+
+def replica_table(fleet: FleetTrace) -> pd.DataFrame:
+    """A row a replica."""
+    return pd.DataFrame(
+        [
+            {
+                "replica": str(number + 1),
+                "requests": f"{each.requests:,}",
+                "tokens computed": f"{each.computed_tokens:,}",
+                "hit rate": share(each.hit_rate),
+                "busy ticks": amount(each.busy_s),
+                "most outstanding tokens": f"{each.most_outstanding:,}",
+                "killed at tick": NOTHING if each.killed_at is None else f"{int(each.killed_at)}",
+            }
+            for number, each in enumerate(fleet.replicas)
+        ]
+    )
+
+
+def router_table(state: ScaleOutState) -> pd.DataFrame:
+    """A row a router, all on the same load with the same seed."""
+    rows = []
+    for router, bound, fleet in all_routers(state):
+        figures = fleet.figures()
+        is_chosen = router == state.router and bound in ("", state.bound)
+        rows.append(
+            {
+                "": "●" if is_chosen else "",
+                "router": ROUTER_NAMES[router],
+                "bound": "no bound" if bound == "none" else f"{bound} × mean" if bound else NOTHING,
+                "hit rate": share(figures["prefix_hit_rate"]),
+                "busiest / mean": amount(figures["max_over_mean_load"]),
+                "Jain": amount(figures["jain_load"]),
+                "over the bound": f"{figures['overflows']:,}",
+                "mean TTFT": _ticks(figures["mean_ttft_ms"]),
+                "p99 TTFT": _ticks(figures["p99_ttft_ms"]),
+                "mean E2E": _ticks(figures["mean_e2el_ms"]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _ticks(milliseconds: float | None) -> str:
+    return NOTHING if milliseconds is None else f"{amount(milliseconds / 1e3)} ticks"
