@@ -8,27 +8,29 @@ from scheduler_core.config import EngineConfig
 from scheduler_core.serving.ask import ServingLimits
 from scheduler_core.serving.async_engine import AsyncEngine
 from scheduler_core.serving.dead_letters import DeadLetters
-from scheduler_core.serving.fault_plan import PlannedFault, with_faults
+from scheduler_core.serving.fault_plan import FaultyRunner, PlannedFault
 from scheduler_core.serving.gateway import Gateway, GatewayLimits
 from scheduler_core.serving.keys import ApiKeys
 from scheduler_core.serving.metrics import GatewayMetrics
-from scheduler_core.serving.served_model import ChatRunner
+from scheduler_core.serving.served_model import ServedRunner
 from scheduler_core.serving.settings import ServeSettings
-from scheduler_core.serving.splitting_runner import with_splits
+from scheduler_core.serving.splitting_runner import SplittingRunner
+from scheduler_core.storage.block_store import BlockStore
 
 
 def build(
     settings: ServeSettings,
     config: EngineConfig,
-    runner: ChatRunner,
+    runner: ServedRunner,
     name: str,
     record_file: Path | None = None,
     record_ticks: int = 0,
     check: bool = False,
     faults: tuple[PlannedFault, ...] = (),
+    store: BlockStore | None = None,
 ) -> Gateway:
     """A gateway that has not started yet; `record_file` takes the first `record_ticks` ticks."""
-    runner = with_splits(with_faults(runner, faults) if faults else runner)
+    runner = SplittingRunner(FaultyRunner(runner, faults) if faults else runner)
     metrics = GatewayMetrics(name)
     limits = ServingLimits(
         max_waiting=settings.max_waiting,
@@ -47,6 +49,7 @@ def build(
         record_ticks=record_ticks if record_file is not None else 0,
         record_file=record_file,
         check=check,
+        store=store,
     )
     sizes = GatewayLimits(settings.max_body_bytes, settings.max_prompt_tokens, settings.max_output_tokens)
     return Gateway(engine, runner, name, limits=sizes, keys=ApiKeys(settings.keys), metrics=metrics)

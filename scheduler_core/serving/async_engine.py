@@ -21,6 +21,7 @@ import stamina
 from scheduler_core.backends.base import ModelRunner, request_seed
 from scheduler_core.config import EngineConfig
 from scheduler_core.events import (
+    LowerTierQueried,
     PrefixCacheQueried,
     RequestAdmitted,
     RequestFinished,
@@ -31,7 +32,7 @@ from scheduler_core.request import FinishReason, RequestSpec
 from scheduler_core.scheduler import OUT_OF_KV
 from scheduler_core.serving.ask import Ask, ServingLimits
 from scheduler_core.serving.attempt import Attempt, FailedAttempt
-from scheduler_core.serving.counters import Counters, Observer
+from scheduler_core.serving.counters import MEMORY, Counters, Observer
 from scheduler_core.serving.errors import (
     Aborted,
     AttemptFailed,
@@ -45,6 +46,7 @@ from scheduler_core.serving.errors import (
 from scheduler_core.serving.served_engine import ServedEngine
 from scheduler_core.serving.stream import Stream
 from scheduler_core.serving.worker import EngineWorker, Tick
+from scheduler_core.storage.block_store import BlockStore, TierStats
 from scheduler_core.trace import Counts, Trace
 
 _log = logging.getLogger(__name__)
@@ -72,6 +74,7 @@ class AsyncEngine:
         record_ticks: int = 0,
         record_file: Path | None = None,
         check: bool = False,
+        store: BlockStore | None = None,
     ) -> None:
         self.config = config
         self.limits = limits or ServingLimits()
@@ -81,6 +84,7 @@ class AsyncEngine:
         self._runner = runner
         self._observer = observer or Observer()
         self._letters = letters
+        self._store = store
         self._record_file = record_file
         self._streams: dict[Stream, asyncio.Task[None]] = {}
         self._attempts: dict[str, Attempt] = {}
@@ -91,7 +95,9 @@ class AsyncEngine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watch: asyncio.Task[None] | None = None
         self._worker = EngineWorker(
-            lambda first: ServedEngine(config, runner, record_ticks=record_ticks if first else 0, check=check),
+            lambda first: ServedEngine(
+                config, runner, record_ticks=record_ticks if first else 0, check=check, store=store
+            ),
             lambda tick: self._tell(lambda: self._read(tick)),
             lambda problem: self._tell(lambda: self._engine_crashed(problem)),
             self._save_recording,
@@ -131,6 +137,12 @@ class AsyncEngine:
         return call is not None and time.monotonic() - call.began >= self.limits.stall_s
 
     @property
+    def longest(self) -> int:
+        """Prompt and answer together, in tokens: what the model takes and what fits into memory."""
+        # The last token of an answer needs no KV.
+        return min(self.config.max_model_len, self.config.num_blocks * self.config.block_size + 1)
+
+    @property
     def num_in_flight(self) -> int:
         return len(self._streams)
 
@@ -153,6 +165,10 @@ class AsyncEngine:
     def num_waiting(self) -> int:
         """Requests that are neither answered nor on a lane."""
         return max(0, len(self._streams) - self.num_running)
+
+    def store_stats(self) -> tuple[TierStats, ...]:
+        """Of the tiers below memory, the nearest first; may take as long as they take to answer."""
+        return () if self._store is None else self._store.stats()
 
     @property
     def num_letters(self) -> int | None:
@@ -299,6 +315,8 @@ class AsyncEngine:
                 self._admitted(event, tick)
             elif isinstance(event, PrefixCacheQueried):
                 self._queried(event)
+            elif isinstance(event, LowerTierQueried):
+                self._lower_tier(event)
             elif isinstance(event, RequestPreempted):
                 self.counters.preemptions += 1
         self._observer.ticked(tick)
@@ -338,11 +356,18 @@ class AsyncEngine:
     def _queried(self, event: PrefixCacheQueried) -> None:
         if event.self_hit:
             return
-        self.counters.query_tokens += event.query_tokens
-        self.counters.hit_tokens += event.hit_tokens
+        self.counters.count_lookup(MEMORY, event.query_tokens, event.hit_tokens)
         attempt = self._attempts.get(event.request_id)
         if attempt is not None and attempt.number == 1:
             attempt.stream.num_cached_tokens = event.hit_tokens
+
+    def _lower_tier(self, event: LowerTierQueried) -> None:
+        if event.self_hit:
+            return
+        self.counters.count_lookup(event.tier, event.query_tokens, event.hit_tokens)
+        attempt = self._attempts.get(event.request_id)
+        if attempt is not None and attempt.number == 1:
+            attempt.stream.num_cached_tokens += event.hit_tokens
 
     # When things go wrong
 

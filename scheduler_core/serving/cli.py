@@ -20,10 +20,11 @@ from scheduler_core import terminal
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import ConfigError
 from scheduler_core.serving_config import serving_config
+from scheduler_core.storage.cli import DEFAULT_LIMIT_MIB, LimitOption, RedisOption, StoreOption, opened
 
 if TYPE_CHECKING:
     from scheduler_core.serving.dead_letters import DeadLetters
-    from scheduler_core.serving.served_model import ChatRunner
+    from scheduler_core.serving.served_model import ServedRunner
     from scheduler_core.serving.settings import ServeSettings
 
 
@@ -48,6 +49,9 @@ def serve(
     drain_s: Annotated[float | None, typer.Option(help="Seconds to finish requests in at the end.")] = None,
     state: Annotated[Path | None, typer.Option(help="The folder of the dead letters.")] = None,
     fault_plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Faults to inject (.toml).")] = None,
+    store: StoreOption = None,
+    redis: RedisOption = None,
+    store_mib: LimitOption = DEFAULT_LIMIT_MIB,
     check: Annotated[bool, typer.Option("--check", help="Check the laws after every tick.")] = False,
 ) -> None:
     """Serve the model over HTTP in OpenAI's format, until SIGTERM; API keys come from TICKSCOPE_SERVE_API_KEYS."""
@@ -60,11 +64,11 @@ def serve(
     given = {"host": host, "port": port, "max_waiting": max_waiting, "drain_s": drain_s, "state": state}
     settings = _settings(given)
     faults = load_fault_plan(fault_plan) if fault_plan is not None else ()
-    with listen(settings.host, settings.port) as bound:
+    with listen(settings.host, settings.port) as bound, opened(store, redis, store_mib) as below:
         runner = _runner(backend)
         config = _config(backend, preset, set_ or [], runner)
         name = served_name or _default_name(runner)
-        gateway = build(settings, config, runner, name, record, record_ticks, check, faults)
+        gateway = build(settings, config, runner, name, record, record_ticks, check, faults, below)
         bound.listen(_BACKLOG)  # before the address is told: whoever reads it may call at once
         address, actual_port = bound.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
@@ -88,7 +92,7 @@ def _settings(given: dict[str, Any]) -> ServeSettings:
         raise ConfigError(f"{name} is {first['input']!r}: {first['msg']}") from None
 
 
-def _config(backend: ServedBackend, preset: str, settings: list[str], runner: ChatRunner) -> EngineConfig:
+def _config(backend: ServedBackend, preset: str, settings: list[str], runner: ServedRunner) -> EngineConfig:
     """A server's sizes; requests go by their `priority`, which all have alike unless they say otherwise."""
     cost = "smollm2-cpu" if backend is ServedBackend.MODEL else "unit"
     config = serving_config(cost, preset).replace(policy="priority")
@@ -97,7 +101,7 @@ def _config(backend: ServedBackend, preset: str, settings: list[str], runner: Ch
     return config.replace(**dict(EngineConfig.parse_setting(text) for text in settings))
 
 
-def _runner(backend: ServedBackend) -> ChatRunner:
+def _runner(backend: ServedBackend) -> ServedRunner:
     if backend is ServedBackend.SYNTHETIC:
         from scheduler_core.backends.synthetic import SyntheticRunner
 
@@ -109,7 +113,7 @@ def _runner(backend: ServedBackend) -> ChatRunner:
     return TransformersRunner(model_store.load())
 
 
-def _default_name(runner: ChatRunner) -> str:
+def _default_name(runner: ServedRunner) -> str:
     return "synthetic" if runner.backend.kind == "synthetic" else runner.backend.model
 
 

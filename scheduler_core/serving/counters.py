@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler_core.request import FinishReason
@@ -10,6 +10,10 @@ from scheduler_core.request import FinishReason
 if TYPE_CHECKING:
     from scheduler_core.serving.stream import Stream
     from scheduler_core.serving.worker import Tick
+
+
+#: The tier of blocks in the pool.
+MEMORY = "memory"
 
 
 @dataclass(slots=True)
@@ -26,9 +30,20 @@ class Counters:
     engine_restarts: int = 0
     prompt_tokens: int = 0
     output_tokens: int = 0
-    query_tokens: int = 0
-    hit_tokens: int = 0
     preemptions: int = 0
+    query_tokens: dict[str, int] = field(default_factory=dict)
+    hit_tokens: dict[str, int] = field(default_factory=dict)
+
+    def count_lookup(self, tier: str, queried: int, hit: int) -> None:
+        """Tokens looked up in a tier at a first admission, and found there."""
+        self.query_tokens[tier] = self.query_tokens.get(tier, 0) + queried
+        self.hit_tokens[tier] = self.hit_tokens.get(tier, 0) + hit
+
+    @property
+    def hit_ratio(self) -> float:
+        """Tokens found in any tier per token looked up in the first (0 to 1); 0 before any was."""
+        queried = self.query_tokens.get(MEMORY, 0)
+        return sum(self.hit_tokens.values()) / queried if queried else 0.0
 
     def count_end(self, reason: FinishReason) -> None:
         if reason in (FinishReason.STOP, FinishReason.LENGTH):

@@ -8,12 +8,13 @@ import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from scheduler_core.backends.base import CopyError
 from scheduler_core.errors import ConfigError
 from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
-from scheduler_core.serving.served_model import ChatRunner
+from scheduler_core.serving.runner_proxy import RunnerProxy
+from scheduler_core.serving.served_model import ServedRunner
 
 KINDS = ("raise", "nan", "slow", "copy_out", "copy_in")
 
@@ -74,16 +75,13 @@ class PlannedFailure(Exception):
     """What a planned call of the model raises."""
 
 
-class FaultyRunner:
-    """A runner with planned faults; for all else it is the runner that it stands before."""
+class FaultyRunner(RunnerProxy):
+    """A runner with planned faults."""
 
-    def __init__(self, runner: ChatRunner, plan: tuple[PlannedFault, ...]) -> None:
-        self._runner = runner
+    def __init__(self, runner: ServedRunner, plan: tuple[PlannedFault, ...]) -> None:
+        super().__init__(runner)
         self._plan = plan
         self._calls = dict.fromkeys(("model", "copy_out", "copy_in"), 0)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runner, name)
 
     def execute_model(self, output: SchedulerOutput) -> ModelRunnerOutput:
         faults = self._due("model", ("raise", "nan", "slow"))
@@ -92,18 +90,18 @@ class FaultyRunner:
                 time.sleep(fault.seconds)
         if any(fault.kind == "raise" for fault in faults):
             raise PlannedFailure(f"planned for call {self._calls['model']}")
-        result = self._runner.execute_model(output)
+        result = super().execute_model(output)
         return _without_number(result, output) if any(fault.kind == "nan" for fault in faults) else result
 
     def copy_out(self, block_ids: tuple[int, ...]) -> Any:
         if self._due("copy_out", ("copy_out",)):
             raise CopyError("the copy to the host failed, as planned")
-        return self._runner.copy_out(block_ids)
+        return super().copy_out(block_ids)
 
     def copy_in(self, saved: Any, first_block: int, block_ids: tuple[int, ...]) -> None:
         if self._due("copy_in", ("copy_in",)):
             raise CopyError("the copy from the host failed, as planned")
-        self._runner.copy_in(saved, first_block, block_ids)
+        super().copy_in(saved, first_block, block_ids)
 
     def _due(self, counter: str, kinds: tuple[str, ...]) -> list[PlannedFault]:
         self._calls[counter] += 1
@@ -115,7 +113,3 @@ def _without_number(result: ModelRunnerOutput, output: SchedulerOutput) -> Model
     sampled = {request_id: token for request_id, token in result.sampled.items() if request_id != victim}
     failed = {**(result.failed or {}), victim: "the model computed values that are not numbers (NaN), as planned"}
     return dataclasses.replace(result, sampled=sampled, failed=failed)
-
-
-def with_faults(runner: ChatRunner, plan: tuple[PlannedFault, ...]) -> ChatRunner:
-    return cast("ChatRunner", FaultyRunner(runner, plan))

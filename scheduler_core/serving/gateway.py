@@ -26,7 +26,7 @@ from scheduler_core.serving.body_limit import BodyLimit
 from scheduler_core.serving.errors import NeverFits, ServingError
 from scheduler_core.serving.keys import ApiKeys, KeyGuard
 from scheduler_core.serving.metrics import GatewayMetrics
-from scheduler_core.serving.served_model import ChatRunner
+from scheduler_core.serving.served_model import ServedRunner
 from scheduler_core.serving.stream import Stream
 from scheduler_core.serving.text_stream import TextStream
 from scheduler_core.serving.token_stream import EventStream, unless_left
@@ -35,6 +35,8 @@ from scheduler_core.serving.wire import ChatBody, CompletionBody
 CHATS = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 _DEFAULT_COMPLETION_TOKENS = 16
+#: How much longer than the answer a client may take to read it.
+_READING_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Gateway:
     def __init__(
         self,
         engine: AsyncEngine,
-        runner: ChatRunner,
+        runner: ServedRunner,
         model: str,
         *,
         limits: GatewayLimits | None = None,
@@ -114,7 +116,8 @@ class Gateway:
         return JSONResponse({"status": status, "in_flight": engine.num_in_flight}, 200 if status == "ok" else 503)
 
     async def metrics(self) -> Response:
-        return Response(self._metrics.render(self.engine), media_type=self._metrics.content_type)
+        tiers = await asyncio.to_thread(self.engine.store_stats)
+        return Response(self._metrics.render(self.engine, tiers), media_type=self._metrics.content_type)
 
     async def models(self) -> Response:
         return JSONResponse({"object": "list", "data": [self._model_card()]})
@@ -134,7 +137,7 @@ class Gateway:
         self._check(body)
         turns = [("system" if turn.role == "developer" else turn.role, turn.text) for turn in body.messages]
         token_ids = await self._encode_chat(turns)
-        room = min(self.limits.max_output_tokens, self.engine.config.max_model_len - len(token_ids))
+        room = min(self.limits.max_output_tokens, self.engine.longest - len(token_ids))
         max_tokens = body.max_completion_tokens or body.max_tokens or max(1, room)
         return await self._answer(self._ask(body, token_ids, max_tokens, CHATS), body, request, is_chat=True)
 
@@ -201,6 +204,7 @@ class Gateway:
             top_p=1.0 if body.top_p is None else body.top_p,
             seed=body.seed,
             min_tokens=body.min_tokens or 0,
+            stop_token_ids=tuple(body.stop_token_ids or ()),
             ignore_eos=bool(body.ignore_eos),
         )
         return Ask(
@@ -221,8 +225,12 @@ class Gateway:
         headers = {"x-request-id": request_id}
         stream = self.engine.submit(ask)
         if body.stream:
-            return EventStream(self._chunks(stream, text, answer), headers)
-        whole = await unless_left(request.receive, self._whole(stream, text, answer))
+            longest = self.engine.limits.request_timeout_s + _READING_S
+            return EventStream(self._chunks(stream, text, answer), headers, stream.abort, longest)
+        try:
+            whole = await unless_left(request.receive, self._whole(stream, text, answer))
+        finally:
+            stream.abort()
         # Nobody reads what is sent after the client has left.
         return JSONResponse(whole, headers=headers) if whole is not None else Response(status_code=499)
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from scheduler_core.serving.counters import Observer
+from scheduler_core.serving.counters import MEMORY, Observer
 
 if TYPE_CHECKING:
     from scheduler_core.serving.async_engine import AsyncEngine
     from scheduler_core.serving.stream import Stream
     from scheduler_core.serving.worker import Tick
+    from scheduler_core.storage.block_store import TierStats
 
 #: vLLM's buckets, in seconds.
 TTFT_BUCKETS = (
@@ -46,8 +47,20 @@ _COUNTERS = {
     "preemption_count": ("Preemptions of running requests.", "preemptions"),
     "prompt_tokens": ("Prompt tokens of requests that were let in.", "prompt_tokens"),
     "generation_tokens": ("Tokens drawn.", "output_tokens"),
-    "cache_query_tokens": ("Tokens looked up in the prefix cache at first admissions.", "query_tokens"),
 }
+
+_Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
+
+#: Of the tiers below memory: kind, name, what it is, field of `TierStats`.
+_STORE: tuple[tuple[_Family, str, str, str], ...] = (
+    (GaugeMetricFamily, "cache_store_blocks", "Blocks kept.", "entries"),
+    (GaugeMetricFamily, "cache_store_bytes", "Bytes kept.", "num_bytes"),
+    (CounterMetricFamily, "cache_store_writes", "Blocks written.", "writes"),
+    (CounterMetricFamily, "cache_store_evictions", "Blocks thrown out to make room.", "evictions"),
+    (CounterMetricFamily, "cache_store_drops", "Blocks not written: too many waited, or it failed.", "drops"),
+    (CounterMetricFamily, "cache_store_unusable", "Blocks found damaged or foreign.", "unusable"),
+    (CounterMetricFamily, "cache_store_errors", "Operations that failed.", "errors"),
+)
 
 
 class GatewayMetrics(Observer):
@@ -90,29 +103,38 @@ class GatewayMetrics(Observer):
 
     # What is read
 
-    def render(self, engine: AsyncEngine) -> bytes:
-        """The exposition format."""
+    def render(self, engine: AsyncEngine, tiers: Sequence[TierStats]) -> bytes:
+        """The exposition format; `tiers` are those below memory."""
         scrape = CollectorRegistry()
-        scrape.register(_Now([*self._now(engine)]))
+        scrape.register(_Now([*self._now(engine), *self._caches(engine, tiers)]))
         return prometheus_client.generate_latest(self._registry) + prometheus_client.generate_latest(scrape)
 
     def _now(self, engine: AsyncEngine) -> Iterator[Metric]:
-        counters = engine.counters
         for name, (text, field) in _COUNTERS.items():
-            yield self._counter(name, text, getattr(counters, field))
-        hits = CounterMetricFamily(
-            "cache_hit_tokens", "Tokens found in the prefix cache at first admissions.", labels=(*_LABELS, "tier")
-        )
-        hits.add_metric((*self._values, "memory"), counters.hit_tokens)
-        yield hits
-        ratio = counters.hit_tokens / counters.query_tokens if counters.query_tokens else 0.0
-        yield self._gauge("cache_hit_ratio", "Tokens found per token looked up, since the start (0 to 1).", ratio)
+            yield self._counter(name, text, getattr(engine.counters, field))
         yield self._gauge("scheduler_queue_length", "Requests that wait.", engine.num_waiting)
         yield self._gauge("scheduler_running_requests", "Requests on a lane.", engine.num_running)
         used = 1 - engine.free_blocks / engine.config.num_blocks
         yield self._gauge("kv_cache_usage_ratio", "KV blocks held by running requests (0 to 1).", used)
         if engine.num_letters is not None:
             yield self._gauge("dead_letters", "Requests kept in the dead letters.", engine.num_letters)
+
+    def _caches(self, engine: AsyncEngine, tiers: Sequence[TierStats]) -> Iterator[Metric]:
+        counters = engine.counters
+        names = dict.fromkeys((MEMORY, *(tier.tier for tier in tiers), *counters.query_tokens))
+        queried = {name: counters.query_tokens.get(name, 0) for name in names}
+        hit = {name: counters.hit_tokens.get(name, 0) for name in names}
+        yield self._by_tier(CounterMetricFamily, "cache_query_tokens", "Tokens looked up at first admissions.", queried)
+        yield self._by_tier(CounterMetricFamily, "cache_hit_tokens", "Tokens found at first admissions.", hit)
+        yield self._gauge("cache_hit_ratio", "Tokens found per token looked up, any tier (0 to 1).", counters.hit_ratio)
+        for kind, name, text, field in _STORE:
+            yield self._by_tier(kind, name, text, {tier.tier: getattr(tier, field) for tier in tiers})
+
+    def _by_tier(self, kind: _Family, name: str, text: str, values: Mapping[str, float]) -> Metric:
+        family = kind(name, text, labels=(*_LABELS, "tier"))
+        for tier, value in values.items():
+            family.add_metric((*self._values, tier), value)
+        return family
 
     def _counter(self, name: str, text: str, value: float) -> CounterMetricFamily:
         family = CounterMetricFamily(name, text, labels=_LABELS)

@@ -11,6 +11,7 @@ from scheduler_core.engine import Engine
 from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
 from scheduler_core.refusal import refusal
 from scheduler_core.request import Request, RequestSpec
+from scheduler_core.storage.block_store import BlockStore
 from scheduler_core.trace import TickRecord, Trace
 
 
@@ -29,7 +30,13 @@ class ServedEngine(Engine):
     """
 
     def __init__(
-        self, config: EngineConfig, runner: ModelRunner, *, record_ticks: int = 0, check: bool = False
+        self,
+        config: EngineConfig,
+        runner: ModelRunner,
+        *,
+        record_ticks: int = 0,
+        check: bool = False,
+        store: BlockStore | None = None,
     ) -> None:
         super().__init__(
             config,
@@ -38,6 +45,7 @@ class ServedEngine(Engine):
             title="A live run of the gateway",
             record="full" if record_ticks else "none",
             check=check,
+            store=store,
         )
         self._ticks_to_record = record_ticks
         self._recording: Trace | None = None

@@ -1,4 +1,4 @@
-"""A runner that can also take a whole chat, with what the gateway needs to know of it."""
+"""A runner that can also take a whole chat, with what the gateway and a store need to know of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from scheduler_core.backends.base import ModelRunner
+from scheduler_core.backends.kv_bytes import KVPacker
 
 
-class ChatRunner(ModelRunner, Protocol):
+class ServedRunner(ModelRunner, KVPacker, Protocol):
     """What the gateway serves."""
 
     @property

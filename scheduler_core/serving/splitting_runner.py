@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, cast
 
 from scheduler_core.output import ModelRunnerOutput, SampledToken, ScheduledRequest, SchedulerOutput
 from scheduler_core.serving.attempt import is_retry
-from scheduler_core.serving.served_model import ChatRunner
+from scheduler_core.serving.runner_proxy import RunnerProxy
 
 
-class SplittingRunner:
-    """For all else it is the runner that it stands before.
+class SplittingRunner(RunnerProxy):
+    """The first failure fails the whole batch, as it may be a passing one.
 
-    The first failure fails the whole batch, as it may be a passing one. If a batch fails in which somebody tries again,
-    its halves are computed apart, down to the requests that fail alone. Computing a batch again is harmless: the same
-    KV goes to the same blocks.
+    If a batch fails in which somebody tries again, its halves are computed apart, down to the requests that fail alone.
+    Computing a batch again is harmless: the same KV goes to the same blocks.
     """
-
-    def __init__(self, runner: ChatRunner) -> None:
-        self._runner = runner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runner, name)
 
     def execute_model(self, output: SchedulerOutput) -> ModelRunnerOutput:
         try:
-            return self._runner.execute_model(output)
+            return super().execute_model(output)
         except Exception:
             if len(output.scheduled) < 2 or not any(is_retry(item.request_id) for item in output.scheduled):
                 raise
@@ -46,7 +38,7 @@ class SplittingRunner:
     ) -> float:
         """Compute some of the batch into `sampled` and `failed`; returns the seconds it took."""
         try:
-            result = self._runner.execute_model(dataclasses.replace(output, scheduled=items))
+            result = super().execute_model(dataclasses.replace(output, scheduled=items))
         except Exception as problem:
             if len(items) == 1:
                 failed[items[0].request_id] = f"the model failed: {type(problem).__name__}: {problem}"
@@ -56,7 +48,3 @@ class SplittingRunner:
         sampled |= result.sampled
         failed |= result.failed or {}
         return result.wall_seconds
-
-
-def with_splits(runner: ChatRunner) -> ChatRunner:
-    return cast("ChatRunner", SplittingRunner(runner))

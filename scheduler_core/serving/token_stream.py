@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -16,19 +16,33 @@ DONE = "data: [DONE]\n\n"
 
 
 class EventStream(Response):
-    """Sends each of `bodies` as an event; closes the generator when the client is gone."""
+    """Sends each of `bodies` as an event; calls `close` in the end, whoever ends it and however early.
+
+    A client that does not read holds its connection for at most `max_seconds`.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, bodies: AsyncGenerator[dict[str, Any]], headers: dict[str, str]) -> None:
+    def __init__(
+        self,
+        bodies: AsyncGenerator[dict[str, Any]],
+        headers: dict[str, str],
+        close: Callable[[], None],
+        max_seconds: float,
+    ) -> None:
         self._bodies = bodies
+        self._close = close
+        self._max_seconds = max_seconds
         self.status_code = 200
         self.background = None
         self.init_headers({**headers, "cache-control": "no-cache", "x-accel-buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with aclosing(self._bodies):
-            await unless_left(receive, self._pump(send))
+        try:
+            async with aclosing(self._bodies), asyncio.timeout(self._max_seconds):
+                await unless_left(receive, self._pump(send))
+        finally:
+            self._close()
 
     async def _pump(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

@@ -16,6 +16,10 @@ _COMMON_REFUSED: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (None, 0, 0.0),
     "frequency_penalty": (None, 0, 0.0),
     "response_format": (None, {"type": "text"}),
+    "top_k": (None, -1, 0),
+    "min_p": (None, 0, 0.0),
+    "repetition_penalty": (None, 1, 1.0),
+    "prompt_logprobs": (None,),
 }
 _COMPLETION_REFUSED = {
     **_COMMON_REFUSED,
@@ -61,7 +65,7 @@ class StreamOptions(_Body):
 
 
 class _Common(_Body):
-    """What both kinds of request have; `priority` (lower goes first), `cache_salt` and `min_tokens` are additions."""
+    """What both kinds of request have; the last five fields are additions. A lower `priority` goes first."""
 
     model: Text
     max_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -72,6 +76,7 @@ class _Common(_Body):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     min_tokens: Annotated[int, Field(ge=0)] | None = None
+    stop_token_ids: list[TokenId] | None = None
     ignore_eos: bool | None = None
     priority: Annotated[int, Field(ge=0, le=1000)] | None = None
     cache_salt: Annotated[Text, Field(max_length=256)] | None = None

@@ -17,11 +17,11 @@ from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
 from scheduler_core.request import RequestSpec, SamplingParams
 from scheduler_core.serving.ask import Ask, ServingLimits
 from scheduler_core.serving.async_engine import AsyncEngine
-from scheduler_core.serving.fault_plan import PlannedFault, with_faults
+from scheduler_core.serving.fault_plan import FaultyRunner, PlannedFault
 from scheduler_core.serving.gateway import Gateway, GatewayLimits
 from scheduler_core.serving.keys import ApiKeys
 from scheduler_core.serving.metrics import GatewayMetrics
-from scheduler_core.serving.splitting_runner import with_splits
+from scheduler_core.serving.splitting_runner import SplittingRunner
 from scheduler_core.serving.stream import Stream
 from tests.helpers import outputs
 
@@ -57,7 +57,7 @@ def create_ask(prompt: int | Sequence[int] = 8, max_tokens: int = 6, start: int 
 
 
 def planned(*faults: PlannedFault, **knobs: Any) -> Any:
-    return with_splits(with_faults(SyntheticRunner(**knobs), faults))
+    return SplittingRunner(FaultyRunner(SyntheticRunner(**knobs), faults))
 
 
 def slow(seconds: float = 0.005) -> Any:
@@ -81,7 +81,9 @@ class Poisoned(SyntheticRunner):
 @asynccontextmanager
 async def engine(runner: Any = None, limits: ServingLimits | None = None, **extra: Any) -> AsyncIterator[AsyncEngine]:
     """A started engine that checks the laws after each tick; `extra` are its options or fields of the configuration."""
-    options = {k: extra.pop(k) for k in list(extra) if k in ("letters", "observer", "record_ticks", "record_file")}
+    options = {
+        k: extra.pop(k) for k in list(extra) if k in ("letters", "observer", "record_ticks", "record_file", "store")
+    }
     made = AsyncEngine(create_config(**extra), runner or SyntheticRunner(), limits or quick(), check=True, **options)
     await made.start()
     try:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from scheduler_core.backends.synthetic import SyntheticRunner
+from scheduler_core.engine import fork, replay_to
 from scheduler_core.request import FinishReason
 from scheduler_core.serving.async_engine import AsyncEngine
 from scheduler_core.serving.dead_letters import DeadLetters
@@ -22,6 +24,7 @@ from scheduler_core.serving.errors import (
     ShuttingDown,
 )
 from scheduler_core.serving.fault_plan import PlannedFault
+from scheduler_core.serving.splitting_runner import SplittingRunner
 from scheduler_core.trace import Trace
 from tests.serving.helpers import Poisoned, create_ask, engine, planned, quick, read, run, slow, solo, until
 
@@ -233,12 +236,10 @@ def test_after_the_last_attempt_the_request_is_a_dead_letter(tmp_path: Path) -> 
 
 
 def test_one_bad_request_does_not_take_its_company_with_it(tmp_path: Path) -> None:
-    from scheduler_core.serving.splitting_runner import with_splits
-
     box = DeadLetters(tmp_path)
 
     async def work() -> list[Any]:
-        runner: Any = with_splits(Poisoned(9_999))
+        runner = SplittingRunner(Poisoned(9_999))
         async with engine(runner, letters=box) as made:
             asks = [create_ask([*range(50 + i, 60 + i)]) for i in range(3)]
             bad = create_ask([1, 2, 9_999])
@@ -409,6 +410,25 @@ def test_the_first_ticks_can_be_recorded_and_opened(tmp_path: Path) -> None:
     assert len(trace.records) == 6
     assert [spec.id for spec in trace.requests] == ["R1", "R2", "R3", "R4"]
     assert trace.records[-1].snapshot is not None
+
+
+def test_a_recorded_run_with_aborts_can_be_repeated_and_forked(tmp_path: Path) -> None:
+    file = tmp_path / "run.json.gz"
+
+    async def work() -> None:
+        async with engine(slow(0.002), record_ticks=1_000, record_file=file, quantum=2, num_blocks=20) as made:
+            for _ in range(2):
+                streams = [made.submit(create_ask(10, 12, start=100 * i)) for i in range(1, 7)]
+                reading = [asyncio.create_task(read(stream)) for stream in streams[1:]]
+                await anext(streams[0])
+                streams[0].abort()
+                await asyncio.gather(*reading)
+
+    run(work())
+    trace = Trace.load(file)
+    again = replay_to(trace, len(trace.records), SyntheticRunner())
+    assert again.trace().records == trace.records
+    assert len(fork(trace, 5, trace.config.replace(quantum=None)).records) >= 5
 
 
 def test_a_recording_is_written_at_the_end_of_a_short_run(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scheduler_core.serving.dead_letters import DeadLetters
 from scheduler_core.serving.fault_plan import PlannedFault
 from scheduler_core.serving.gateway import GatewayLimits
-from tests.serving.helpers import MODEL, Served, events_of, planned, quick, run, served, slow, until
+from tests.serving.helpers import MODEL, Served, create_ask, events_of, planned, quick, run, served, slow, solo, until
 
 
 def error(answer: httpx.Response) -> dict[str, Any]:
@@ -129,6 +129,19 @@ def test_min_tokens_come_before_any_end() -> None:
     assert body["usage"]["completion_tokens"] == 5
 
 
+def test_a_token_may_end_the_text() -> None:
+    prompt = list(range(100, 108))
+    third = solo(create_ask(prompt))[2]
+    (answer,) = ask(lambda s: s.complete(prompt, max_tokens=6, temperature=0, stop_token_ids=[third]))
+    assert answer.json()["choices"][0]["finish_reason"] == "stop"
+    assert answer.json()["usage"]["completion_tokens"] == 3
+
+
+def test_a_chat_without_a_length_takes_what_fits() -> None:
+    (answer,) = ask(lambda s: s.chat(), num_blocks=8)
+    assert answer.json()["usage"]["total_tokens"] == 8 * 4 + 1
+
+
 def test_a_chat_of_several_turns_is_one_prompt() -> None:
     messages = [
         {"role": "developer", "content": "Be brief."},
@@ -200,6 +213,7 @@ def test_models_are_listed_and_looked_up() -> None:
         ({"response_format": {"type": "json_object"}}, 400, "response_format", "not supported"),
         ({"stop": list("abcde")}, 400, "stop", "5 strings; at most 4"),
         ({"stream_options": {"include_usage": True}}, 400, "stream_options", "stream: true"),
+        ({"top_k": 5}, 400, "top_k", "not supported"),
         ({"priority": -1}, 400, "priority", "greater than or equal to 0"),
     ],
 )
@@ -358,7 +372,8 @@ def test_with_keys_nothing_but_health_and_metrics_is_open() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_client_that_leaves_frees_its_blocks(stream: bool, waits: bool) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.03])
+def test_a_client_that_leaves_frees_its_blocks(stream: bool, waits: bool, seconds: float) -> None:
     async def work() -> None:
         async with served(slow(), max_num_seqs=1) as what:
             before = asyncio.create_task(what.complete(max_tokens=30)) if waits else None
@@ -394,7 +409,7 @@ def test_a_client_that_leaves_frees_its_blocks(stream: bool, waits: bool) -> Non
             }
             calling = asyncio.create_task(what.gateway.app(scope, receive, send))
             await until(lambda: what.engine.num_in_flight == 1 + waits)
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(seconds)
             gone.set()
             await calling
             assert what.engine.counters.aborted == 1

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from scheduler_core.serving.fault_plan import PlannedFault
+from scheduler_core.storage.open_store import open_store
 from tests.serving.helpers import Served, planned, run, served, until
 
 LABELS = {"model": "toy", "replica": "0"}
@@ -50,7 +52,7 @@ def test_counters_and_histograms_agree_with_what_was_asked_for() -> None:
     assert (told["requests_finished_total"], told["requests_refused_total"]) == (2, 1)
     assert told["prompt_tokens_total"] == 40
     assert told["generation_tokens_total"] == 10
-    assert told["cache_query_tokens_total"] == 40
+    assert told["cache_query_tokens_total/memory"] == 40
     assert told["cache_hit_tokens_total/memory"] == 16
     assert told["cache_hit_ratio"] == 0.4
     assert told["time_to_first_token_seconds_count"] == told["e2e_request_latency_seconds_count"] == 2
@@ -91,6 +93,20 @@ def test_preemptions_are_counted_under_the_name_of_the_dashboards() -> None:
 
     told = values(scrape(many, num_blocks=16, quantum=2))
     assert told["preemption_count_total"] > 0
+
+
+def test_tiers_below_memory_have_figures_of_their_own(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    scrape(complete_twice, store=store)
+    store.flush()
+    told = values(scrape(complete_twice, store=store))
+    assert told["cache_hit_tokens_total/disk"] == 16
+    assert told["cache_hit_tokens_total/memory"] == 16
+    assert told["cache_query_tokens_total/disk"] >= 16
+    assert told["cache_hit_ratio"] == 0.8
+    assert told["cache_store_blocks/disk"] >= 5
+    assert told["cache_store_errors_total/disk"] == 0
+    store.close()
 
 
 def test_there_are_no_times_of_creation_and_every_metric_has_a_meaning() -> None:
