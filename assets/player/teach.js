@@ -75,7 +75,8 @@ class Teach {
     setAttr(root, "data-large", wish ? "" : null);
     for (const node of [transport.group, transport.jump, transport.speed]) node.hidden = this.hides("buttons");
     scrubber.node.hidden = this.hides("scrubber");
-    blocks.node.hidden = host.node.hidden = this.hides("blocks");
+    blocks.node.hidden = this.hides("blocks");
+    host.node.hidden = blocks.node.hidden || this.hides("host");
     timeline.node.hidden = this.hides("timeline");
     narrator.node.hidden = this.hides("narration");
     this.stage.tip.isOff = this.hides("tips");

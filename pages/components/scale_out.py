@@ -23,8 +23,8 @@ STAGES = tuple(f"scale_out_{number}" for number in range(1, MOST_STAGES + 1))
 LINK = "scale_out"
 
 #: A stage of several leaves away what needs its whole width; one bar of buttons drives all.
-_FIRST = ("timeline", "narration")
-_OTHERS = (*_FIRST, "buttons", "scrubber")
+_FIRST = ("timeline", "narration", "host")
+_OTHERS = (*_FIRST, "buttons")
 
 _LESSON = """
 - **Why affinity raises hits.** Each cache knows only what its own replica has computed. Spread over n replicas, a
@@ -73,8 +73,9 @@ def _figures(state: ScaleOutState, run: FleetRun) -> None:
 
 def _stages(state: ScaleOutState, run: FleetRun) -> None:
     """All stages in one fragment: only the one that drives speaks, so one tick serves all."""
-    for told in told_at(run.fleet, state.tick):
-        st.markdown(told)
+    with st.container(key="so_told"):
+        # As many lines at every tick, so that a step moves nothing.
+        st.markdown("  \n".join(told_at(run.fleet, state.tick)))
     killed = {kill.replica: int(kill.time) for kill in run.fleet.kills}
     with st.container(key="scale_out_stages"):
         places = [column for _ in range(0, len(run.traces), 2) for column in st.columns(2)]

@@ -33,7 +33,7 @@ def tiles(fleet: FleetTrace) -> None:
     )
     with st.container(key="so_tiles"):
         for column, (name, value, told) in zip(st.columns(len(shown)), shown, strict=True):
-            column.metric(name, value, help=told, border=True)
+            column.metric(name, value, help=told)
 
 
 def kill_cost(fleet: FleetTrace) -> str:

@@ -12,6 +12,8 @@ from scheduler_core.replicas.events import RequestRouted, RouteReason
 from scheduler_core.replicas.fleet_trace import FleetTrace
 from scheduler_core.replicas.words import REASON_NAMES, why
 
+#: Lines that are told of a tick; the rest is in the table.
+MOST_TOLD = 3
 #: Colour and mark of a reason: never colour alone.
 _LOOKS = {
     RouteReason.IN_TURN: (GREY, "circle"),
@@ -100,7 +102,13 @@ def told_at(fleet: FleetTrace, tick: int) -> list[str]:
     if not now and not told:
         before = [event for event in fleet.routed if event.time < tick]
         now = before[-1:]
-    return told + [_sentence(event) for event in now]
+    lines = told + [_sentence(event) for event in now]
+    if len(lines) <= MOST_TOLD:
+        return lines
+    return [
+        *lines[: MOST_TOLD - 1],
+        f"{len(lines) - MOST_TOLD + 1} more decisions of this tick are in the table below.",
+    ]
 
 
 def _sentence(event: RequestRouted) -> str:

@@ -1,0 +1,149 @@
+"""The page of many replicas without a browser: what it shows is what the core computed."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages.components.runs import scenario_names
+from pages.components.scale_out import STAGES
+from pages.components.scale_out_loads import DEFAULT_LOAD, EXAMPLES, load_names, load_of
+from pages.components.scale_out_routing import MOST_TOLD, routing_figure, routing_table, told_at
+from pages.components.scale_out_state import ScaleOutState, from_query, to_query
+from scheduler_core.backends.synthetic import SyntheticRunner
+from scheduler_core.replicas.config import ROUTERS
+from scheduler_core.replicas.fleet import Fleet
+from scheduler_core.replicas.fleet_trace import FleetTrace
+from scheduler_core.replicas.words import ROUTER_NAMES
+from tests.pages.helpers import everything_said, open_page, stage_data
+
+
+def fleet_of(state: ScaleOutState) -> FleetTrace:
+    specs, engine = load_of(state.load, state.replicas, state.seed)
+    return Fleet(state.fleet(), engine, SyntheticRunner, record="none").run(specs)
+
+
+def sound(at: AppTest) -> AppTest:
+    assert not at.exception, at.exception
+    assert not at.error
+    return at
+
+
+def stages(at: AppTest) -> int:
+    return sum(each.proto.component_name == "tickscope.stage" for each in at.get("bidi_component"))
+
+
+def tile(at: AppTest, name: str) -> str:
+    return next(metric.value for metric in at.metric if metric.label == name)
+
+
+def test_the_page_opens_with_three_replicas_and_the_figures_of_the_core() -> None:
+    at = sound(open_page("scale_out"))
+    figures = fleet_of(ScaleOutState(DEFAULT_LOAD)).figures()
+    assert stages(at) == 3
+    assert tile(at, "Hit rate") == f"{100 * figures['prefix_hit_rate']:.1f} %"
+    assert tile(at, "Jain's index") == f"{figures['jain_load']:.3g}"
+    routers = at.dataframe[-1].value
+    assert list(routers["router"]) == [ROUTER_NAMES[name] for name in (*ROUTERS, "prefix_affinity")]
+    assert list(routers[""]) == ["", "", "", "", "●", ""]
+
+
+def test_a_kill_is_told_with_its_cost_and_nobody_is_lost() -> None:
+    at = sound(open_page("scale_out", kill="1", kill_at="40"))
+    fleet = fleet_of(ScaleOutState(DEFAULT_LOAD, kill=1, kill_at=40))
+    assert "Replica 1 was killed at tick 40" in everything_said(at)
+    assert f"{fleet.figures()['moved_tokens']:,} tokens" in everything_said(at)
+    assert fleet.figures()["completed"] == len(fleet.facts)
+    replicas = at.dataframe[-2].value
+    assert list(replicas["killed at tick"]) == ["40", "–", "–"]
+
+
+def test_a_kill_after_the_end_is_told() -> None:
+    at = sound(open_page("scale_out", kill="1", kill_at="900"))
+    assert "over before tick 900" in everything_said(at)
+
+
+def test_choices_change_the_run_and_the_tick_stays() -> None:
+    at = open_page("scale_out", tick="20")
+    at.selectbox(key="so_router").set_value("round_robin").run()
+    at.selectbox(key="so_replicas").set_value(2).run()
+    assert stages(sound(at)) == 2
+    assert at.session_state["scale_out"].tick == 20
+    assert at.selectbox(key="so_bound").disabled
+
+
+def test_who_is_killed_has_to_be_there() -> None:
+    at = open_page("scale_out", replicas="4", kill="4")
+    at.selectbox(key="so_replicas").set_value(2).run()
+    assert sound(at).session_state["scale_out"].kill == 0
+
+
+def test_more_replicas_than_stages_have_figures() -> None:
+    at = sound(open_page("scale_out", replicas="8", router="bounded_hash", kill="8"))
+    assert stages(at) == 0
+    assert len(at.dataframe[-2].value) == 8
+
+
+@pytest.mark.parametrize("load", [*EXAMPLES, *scenario_names()])
+def test_every_load_runs_with_every_request_ended(load: str) -> None:
+    at = sound(open_page("scale_out", load=load, kill="2", kill_at="5"))
+    assert stage_data(at)["run"]["ticks"] > 1
+    fleet = fleet_of(ScaleOutState(load, kill=2, kill_at=5))
+    assert all(each.reason is not None for each in fleet.facts)
+
+
+def test_the_stages_are_driven_as_one() -> None:
+    at = open_page("scale_out")
+    at.session_state[STAGES[1]] = {"view": {"tick": 8, "selected": None, "playing": False}}
+    at.run()
+    at.session_state["scale_out"].tick = 8
+    at.run()
+    fleet = fleet_of(ScaleOutState(DEFAULT_LOAD))
+    assert any(told_at(fleet, 8)[0] in markdown.value for markdown in sound(at).markdown)
+
+
+# Words and figures
+
+
+def test_every_decision_is_in_the_figure_and_in_its_table() -> None:
+    fleet = fleet_of(ScaleOutState(DEFAULT_LOAD, kill=2, kill_at=30))
+    drawn = sum(len(trace.x) for trace in routing_figure(fleet, 90).data)
+    assert drawn == len(fleet.routed) + len(fleet.kills)
+    assert len(routing_table(fleet)) == len(fleet.routed)
+
+
+def test_a_tick_is_told_in_few_lines_and_a_quiet_one_tells_the_last_decision() -> None:
+    fleet = fleet_of(ScaleOutState("hot", replicas=4, kill=1, kill_at=20))
+    last = int(fleet.routed[-1].time)
+    assert all(1 <= len(told_at(fleet, tick)) <= MOST_TOLD for tick in range(last + 9) if tick >= fleet.routed[0].time)
+    assert told_at(fleet, last + 5) == told_at(fleet, last)[-1:]
+    assert "is killed" in told_at(fleet, 20)[0]
+
+
+# The address
+
+
+def test_a_link_brings_back_what_was_seen() -> None:
+    state = ScaleOutState("hot", 4, "bounded_hash", "1.5", 2, 17, 5, 0)
+    assert from_query(to_query(state, DEFAULT_LOAD), load_names(), DEFAULT_LOAD) == (state, [])
+    assert to_query(ScaleOutState(DEFAULT_LOAD), DEFAULT_LOAD) == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("load", "<b>"),
+        ("replicas", "5"),
+        ("router", "x"),
+        ("bound", "-1"),
+        ("kill", "4"),
+        ("kill_at", "0"),
+        ("seed", "1e9"),
+        ("tick", "-3"),
+        ("nothing", "1"),
+    ],
+)
+def test_what_a_link_cannot_have_is_told_and_left(part: str, value: str) -> None:
+    state, messages = from_query({part: value}, load_names(), DEFAULT_LOAD)
+    assert state == ScaleOutState(DEFAULT_LOAD)
+    assert len(messages) == 1
