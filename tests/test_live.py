@@ -311,6 +311,9 @@ def test_a_failure_in_one_run_leaves_the_other_alone(worker: ModelWorker, caplog
 def test_stopping_keeps_the_trace_and_cancelling_forgets_it(worker: ModelWorker) -> None:
     runners = [GatedRunner("x", []), GatedRunner("y", [])]
     runs = [worker.start(factory(create_request("a", 4, 40), runner=runner)) for runner in runners]
+    # A run that has taken all its turns before the other is loaded would hold the worker at its gate.
+    for run in runs:
+        assert reaches(run, LiveState.RUNNING)
     for runner in runners:
         runner.gate.release(3)
     for run in runs:
