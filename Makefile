@@ -16,7 +16,8 @@ run: $(VENV)/.app
 	$(BIN)/streamlit run app.py --server.address $(HOST) --server.port $(PORT)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -rs --durations=15
+	$(BIN)/python -m pytest -q -rs --durations=15 -n logical --maxprocesses 4 --dist loadfile -m "not (model or alone)"
+	$(BIN)/python -m pytest -q -rs --durations=15 -m "model or alone"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -23,7 +23,7 @@ from scheduler_core.workload import load_scenario
 from tests.browser.conftest import Watch, settle
 from tests.figures import tell
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.alone]
 
 SCENARIO = "time_slices"
 #: A run whose tokens do not depend on what has been recorded, so that the test can compute it as well.
