@@ -75,7 +75,7 @@ def preview_figure(preview: Preview) -> go.Figure:
     )
     longest = max((*preview.prompts, *preview.outputs, 2))
     bins = np.geomspace(1, longest + 1, _BINS)
-    for name, lengths, color in (("prompts", preview.prompts, BLUE), ("outputs", preview.outputs, GREEN)):
+    for name, lengths, color in (("prompt tokens", preview.prompts, BLUE), ("output tokens", preview.outputs, GREEN)):
         if lengths:
             _add_lengths(figure, name, lengths, bins, color)
     look(figure, height=190, x_title="")
@@ -87,7 +87,9 @@ def preview_figure(preview: Preview) -> go.Figure:
     figure.update_annotations(font={"size": 12})
     figure.update_xaxes(title_text="", ticksuffix=" s", row=1, col=1, nticks=5)
     ticks = [10**power for power in range(6)]
-    figure.update_xaxes(type="log", tickvals=ticks, ticktext=[f"{t:,} tok" for t in ticks], row=1, col=2)
+    figure.update_xaxes(
+        type="log", tickvals=ticks, ticktext=["1", "10", "100", "1k", "10k", "100k"], tickangle=0, row=1, col=2
+    )
     figure.update_yaxes(nticks=4)
     return figure
 
@@ -99,10 +101,10 @@ def _add_lengths(figure: go.Figure, name: str, lengths: Sequence[int], bins: np.
         y=counts,
         name=name,
         mode="lines",
-        line={"color": color, "width": 2, "shape": "hvh", "dash": "solid" if name == "prompts" else "dot"},
+        line={"color": color, "width": 2, "shape": "hvh", "dash": "solid" if color == BLUE else "dot"},
         fill="tozeroy",
         fillcolor=f"rgba{(*(int(color[i : i + 2], 16) for i in (1, 3, 5)), 0.16)}",
-        hovertemplate=f"about %{{x:,.0f}} tokens: %{{y}} {name}<extra></extra>",
+        hovertemplate=f"about %{{x:,.0f}} {name}: %{{y}} requests<extra></extra>",
         row=1,
         col=2,
     )

@@ -98,7 +98,7 @@ def take() -> None:
 def _tell(source: Source) -> None:
     report = source.report
     st.markdown(
-        f"**{plain(report.name)}** is {plain(report.title)}: {report.num_requests:,} requests over "
+        f"**{plain(report.name)}** ({plain(report.title)}): {report.num_requests:,} requests over "
         f"{report.span_s:,.0f} s."
     )
     if report.attribution.text:
@@ -151,5 +151,5 @@ def _shaped(digest: str, source: Source, how: Shape) -> ShapedWorkload:
     if kept is None or kept[0] != (digest, how):
         st.session_state["_wl_shaped"] = kept = ((digest, how), shape(source, how))
     workload: ShapedWorkload = kept[1]
-    st.caption(" ".join(f"{plain(remark)}." for remark in shape_remarks(workload.report)))
+    st.caption(" ".join(f"{plain(remark[:1].upper() + remark[1:])}." for remark in shape_remarks(workload.report)))
     return workload
