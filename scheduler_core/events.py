@@ -158,7 +158,7 @@ class RequestRestored:
 class LowerTierQueried:
     """At an admission, a store below the block pool was asked for the `query_tokens` that memory did not have.
 
-    It has answered with `found_blocks` blocks from number `first_block` on, in `num_bytes` bytes; `block_ids` are those
+    It has answered with `found_blocks` blocks from number `first_block` on, of `num_bytes` bytes; `block_ids` are those
     that were loaded (fewer if loading failed), `hit_tokens` what they hold, `seconds` the virtual time that it took.
     `self_hit` marks an admission after a preemption.
     """

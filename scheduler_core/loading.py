@@ -21,9 +21,10 @@ LoadSeconds = Callable[[str, int], float]
 class Loading:
     """Plans the loads of a tick, and deals with those that fail; makes none itself."""
 
-    def __init__(self, kv: KVCacheManager, log: list[Event]) -> None:
+    def __init__(self, kv: KVCacheManager, log: list[Event], block_bytes: int) -> None:
         self._kv = kv
         self._log = log
+        self._block_bytes = block_bytes
         self._tier: LowerTier = NoTier()
         self._seconds: LoadSeconds = _no_time
         self._saved: dict[tuple[str, int], tuple[Any, ...]] = {}
@@ -96,7 +97,7 @@ class Loading:
                     first,
                     count,
                     blocks,
-                    each.num_bytes,
+                    count * self._block_bytes,
                     self._seconds(each.tier, count),
                     self_hit,
                 )

@@ -24,7 +24,6 @@ class Found(NamedTuple):
 
     tier: str
     saved: tuple[Any, ...]
-    num_bytes: int
 
 
 class LowerTier(Protocol):
@@ -76,10 +75,9 @@ class StoreTier:
             except CopyError:
                 break
             if found and found[-1].tier == block.tier:
-                last = found.pop()
-                found.append(Found(last.tier, (*last.saved, saved), last.num_bytes + len(block.kv.data)))
+                found[-1] = Found(block.tier, (*found[-1].saved, saved))
             else:
-                found.append(Found(block.tier, (saved,), len(block.kv.data)))
+                found.append(Found(block.tier, (saved,)))
         return tuple(found)
 
     def keep(self, blocks: Mapping[int, CacheEntry]) -> None:
@@ -141,7 +139,7 @@ class RecordedTier:
             reached = first + sum(len(each.saved) for each in found)
             kept = saved[max(0, reached - event.first_block) : max(0, end - event.first_block)]
             if kept and event.first_block <= reached:
-                found.append(Found(event.tier, tuple(kept), event.num_bytes * len(kept) // event.found_blocks))
+                found.append(Found(event.tier, tuple(kept)))
         return tuple(found)
 
     def _told_before(self, request_id: str) -> list[LowerTierQueried]:

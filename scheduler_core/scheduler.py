@@ -63,7 +63,7 @@ class Scheduler:
         self.kv = kv
         self.roster = Roster(config)
         self._swap = Swap(kv, log, block_bytes)
-        self.loading = Loading(kv, log)
+        self.loading = Loading(kv, log, block_bytes)
         self._lanes = Lanes(self.roster, kv, self._swap, self.loading, log)
         self._log = log
         self._eos_token_ids = eos_token_ids

@@ -4,7 +4,7 @@ class Bar {
   constructor() {
     this.parts = {};
     this.node = el("div", { class: "bar", "aria-hidden": "true" });
-    for (const name of ["cached", "computed", "generated", "todo", "chunk"]) {
+    for (const name of ["cached", "loaded", "computed", "generated", "todo", "chunk"]) {
       this.node.append((this.parts[name] = el("i", { class: `part ${name}`, hidden: "" })));
     }
   }
@@ -14,8 +14,9 @@ class Bar {
     const known = state.tokens - state.computed <= 1 && state.computed >= state.prompt ? state.tokens : state.computed;
     const start = state.computed - state.scheduled;
     this.place("cached", 0, state.cached, limit);
-    this.place("computed", state.cached, Math.min(state.computed, state.prompt), limit);
-    this.place("generated", Math.max(state.prompt, state.cached), known, limit);
+    this.place("loaded", state.cached, state.loaded, limit);
+    this.place("computed", state.loaded, Math.min(state.computed, state.prompt), limit);
+    this.place("generated", Math.max(state.prompt, state.loaded), known, limit);
     this.place("todo", known, state.tokens, limit);
     // The last token is drawn at the end of the tick: a chunk that completes the prompt is outlined up to there.
     this.place("chunk", start, state.scheduled ? Math.max(state.computed, state.decodes ? known : 0) : start, limit);

@@ -2,7 +2,7 @@
 
 const SIZES = [21, 19, 17, 15, 13, 11];
 const LARGEST_PITCH = 38;
-const BLOCK_KINDS = ["free", "kept", "cached", "computed", "generated"];
+const BLOCK_KINDS = ["free", "kept", "cached", "computed", "generated", "loaded"];
 const MAX_SQUARES = 1024;
 const GAP = 3;
 
@@ -141,7 +141,7 @@ function drawnBlocks(run) {
 function blockWords(cell) {
   if (cell.owners.length > 1) return `shared, ${cell.owners.length} references`;
   if (cell.kind === COMPUTED && cell.split < cell.fill) return "computed prompt and generated text";
-  return ["free", "kept for reuse", "taken from the cache", "computed prompt", "generated text"][cell.kind];
+  return ["free", "kept for reuse", "taken from the cache", "computed prompt", "generated text", "loaded from below memory"][cell.kind];
 }
 
 /** Pitch and columns for `count` squares in `width`, at most `tallest` high where that is possible. */
@@ -205,7 +205,7 @@ class HostPool {
       setText(node, run.requests[request].label);
       setAttr(node, "data-spot", this.stage.spot(request));
     });
-    setText(this.note, hostNote(run, saved, drops));
+    setText(this.note, hostNote(run, saved, drops, this.stage.options.spoilers));
   }
 }
 
@@ -216,14 +216,15 @@ function fits(count, cell, width, height) {
 }
 
 /** What to do to see something here. */
-function nothingSaved(run, drops) {
+function nothingSaved(run, drops, spoilers) {
   if (drops) return "Not used: preempted KV is dropped. Preemption by swap would save it.";
+  if (!spoilers) return "Nothing saved.";
   const isPreempted = run.events.some((event) => event.name === "preempted");
   return isPreempted ? "Nothing saved. Jump to a preemption to see some." : "Nothing saved: nobody is preempted here.";
 }
 
-function hostNote(run, saved, drops) {
-  if (!saved.length) return nothingSaved(run, drops);
+function hostNote(run, saved, drops, spoilers) {
+  if (!saved.length) return nothingSaved(run, drops, spoilers);
   const tokens = saved.reduce((sum, state) => sum + state.saved, 0);
   const names = saved.length > 3 ? counted(saved.length, "request") : saved.map((state) => run.requests[state.request].id).join(", ");
   // Whole blocks are copied, the last one's empty places with them.

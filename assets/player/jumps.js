@@ -3,7 +3,7 @@
 const JUMPS = {
   decision: { label: "decision", names: ["admitted", "preempted", "refused", "config", "fault"] },
   preemption: { label: "preemption", names: ["preempted"] },
-  hit: { label: "cache hit", names: ["hit"] },
+  hit: { label: "cache hit", names: ["hit", "loaded"] },
   admission: { label: "admission", names: ["admitted"] },
   finish: { label: "finish", names: ["finished"] },
   arrival: { label: "arrival", names: ["arrived"] },

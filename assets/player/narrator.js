@@ -1,7 +1,7 @@
 // The sentences of the tick, and the way to the reasons behind them.
 
 const TONES = {
-  law: "pre", preempted: "pre", refused: "pre", fault: "pre", hit: "cach", restored: "comp", admitted: "comp", finished: "gen",
+  law: "pre", preempted: "pre", refused: "pre", fault: "pre", hit: "cach", loaded: "cach", restored: "comp", admitted: "comp", finished: "gen",
   decode: "gen", progress: "comp",
 };
 

@@ -10,6 +10,7 @@ const FINISHED = 4;
 
 const EVENT_NAMES = [
   "arrived", "refused", "hit", "admitted", "preempted", "restored", "finished", "config", "fault", "expired", "evicted",
+  "loaded",
 ];
 const FINISH_REASONS = ["stop", "length", "abort", "rejected", "error"];
 const PREEMPT_REASONS = ["slice", "memory", "push_out", "lanes"];
@@ -19,6 +20,7 @@ const KEPT = 1;
 const CACHED = 2;
 const COMPUTED = 3;
 const GENERATED = 4;
+const LOADED = 5;
 
 const KEYFRAME = 64;
 
@@ -47,7 +49,7 @@ class Run {
   }
 
   readColumns(data) {
-    for (const name of ["where", "scheduled", "again", "hit", "slice", "saved", "class", "preemptions"]) {
+    for (const name of ["where", "scheduled", "again", "hit", "low", "slice", "saved", "class", "preemptions"]) {
       this[name] = data[name].map((text) => unpackLevels(text, this.length));
     }
     for (const name of ["computed", "waited"]) {
@@ -201,6 +203,7 @@ class Run {
       decodes: (this.scheduled[request][tick] & 1) === 1,
       again: this.again[request][tick],
       cached: Math.min(this.hit[request][tick], computed),
+      loaded: Math.min(this.hit[request][tick] + this.low[request][tick], computed),
       slice: this.slice[request][tick],
       saved: this.saved[request][tick],
       waited: this.waited[request][tick],
@@ -226,12 +229,19 @@ class Run {
     if (!cell) return;
     const start = index * this.blockSize;
     const inside = Math.min(Math.max(this.computed[request][tick] - start, 0), this.blockSize);
-    const kind = start < this.hit[request][tick] ? CACHED : start < facts.prompt ? COMPUTED : GENERATED;
+    const hit = this.hit[request][tick];
+    const kind = start < hit ? CACHED : start < hit + this.low[request][tick] ? LOADED : start < facts.prompt ? COMPUTED : GENERATED;
     cell.owners = cell.owners === NOTHING ? [request] : [...cell.owners, request];
     cell.kind = cell.owners.length > 1 ? CACHED : kind;
     cell.fill = Math.max(cell.fill, Math.ceil((inside / this.blockSize) * 8));
     cell.split = kind === COMPUTED ? Math.min(Math.round(((facts.prompt - start) / this.blockSize) * 8), 8) : 8;
     cell.index = index;
+  }
+
+  /** Where blocks that memory lacked came from, in words; "" if none did. */
+  get lowerTier() {
+    const words = { disk: "from disk", shared: "from the shared cache" };
+    return this.data.tiers.length ? this.data.tiers.map((tier) => words[tier] ?? "from a lower tier").join(", ") : "";
   }
 
   /** Where the last request has gone: nothing is left to do. */

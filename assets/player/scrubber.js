@@ -2,7 +2,7 @@
 
 const MARKS = [
   { names: ["preempted", "refused", "fault"], color: "--pre", shape: "diamond" },
-  { names: ["hit"], color: "--cach", shape: "dot" },
+  { names: ["hit", "loaded"], color: "--cach", shape: "dot" },
   { names: ["admitted"], color: "--comp", shape: "up" },
   { names: ["finished"], color: "--gen", shape: "check" },
   { names: ["config"], color: "--ink", shape: "square" },

@@ -9,7 +9,7 @@ const STEP_EMIT_MS = 90;
 const CORRECTION_MS = 400;
 const NO_RUN = {
   ticks: 0, blocks: 0, block_size: 1, host_blocks: 0, unit: true, title: "", backend: {}, settings: [[0, { max_num_seqs: 1 }]],
-  requests: [], where: [], scheduled: [], again: [], hit: [], slice: [], saved: [], class: [], preemptions: [],
+  requests: [], where: [], scheduled: [], again: [], hit: [], low: [], tiers: [], slice: [], saved: [], class: [], preemptions: [],
   computed: [], waited: [], queue: "", running: "", batch: "", tables: [], promised: "", host_used: "", published: "",
   start: "", length: "", wall: "", events: "", kinds: [], lines: [], told: "",
 };
@@ -252,6 +252,8 @@ class Stage {
     const { kind } = this.transport;
     const tick = direction > 0 ? nextTick(this.run, kind, this.tick) : previousTick(this.run, kind, this.tick);
     if (tick >= 0) this.seek(tick);
+    // Whether there is one further on is not to be told: as far as may be seen.
+    else if (direction > 0 && !this.options.spoilers) this.seek(this.end);
     else this.narrator.say(`No ${direction > 0 ? "further" : "earlier"} ${JUMPS[kind].label}. Choose another kind of event in the menu.`);
   }
 

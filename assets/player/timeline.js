@@ -235,7 +235,7 @@ class Brush {
     const { context } = this;
     const x = event.tick * this.pitch;
     const middle = top + this.rowHeight / 2;
-    if (event.name === "hit") this.hit(x, middle);
+    if (event.name === "hit" || event.name === "loaded") this.hit(x, middle);
     if (event.name === "preempted") this.cross(x, middle);
     if (event.name === "refused") this.cross(x + 4, middle);
     if (event.name === "finished") {

@@ -70,6 +70,7 @@ function requestFacts(view, request) {
   if (!state) return { title: facts.id, rows: [["not there yet", `arrives later`]] };
   const rows = [["prompt", counted(facts.prompt, "token")]];
   if (state.cached) rows.push(["from the cache", counted(state.cached, "token")]);
+  if (state.loaded > state.cached) rows.push([view.run.lowerTier, counted(state.loaded - state.cached, "token")]);
   rows.push(["computed", `${state.computed} of ${state.tokens}`]);
   rows.push(["generated", `${state.generated} of at most ${facts.limit - facts.prompt}`]);
   if (state.scheduled) rows.push(["this tick", counted(state.scheduled, "token")]);

@@ -33,8 +33,10 @@ class Transport {
     this.makeSpeed();
     this.makeClock();
     this.group = el("div", { class: "buttons", role: "group", "aria-label": "Playback" }, ...Object.values(this.buttons));
+    this.lowerName = el("span");
+    this.lower = el("li", { hidden: "" }, el("i", { class: "key loaded" }), this.lowerName);
     this.help = el("button", { class: "round quiet", type: "button", "aria-label": "Help (question mark)", text: "?", click: () => stage.help.open() });
-    this.node = el("div", { class: "transport" }, this.group, this.jump, this.speed, legend(), this.clock, this.help);
+    this.node = el("div", { class: "transport" }, this.group, this.jump, this.speed, legend(this.lower), this.clock, this.help);
   }
 
   button(name, label, act) {
@@ -92,6 +94,9 @@ class Transport {
     setText(this.source, isOver ? `ended · the other is at tick ${this.stage.tick}` : clockText(this.stage.options, view));
     setAttr(this.source, "data-status", this.stage.options.computing ? "computing" : this.stage.options.status);
     this.stop.hidden = !this.stage.options.computing;
+    this.lower.hidden = !run.lowerTier;
+    setAttr(this.lower.parentElement, "data-lower", run.lowerTier ? "" : null);
+    setText(this.lowerName, run.lowerTier);
     this.drawJump(view);
   }
 
@@ -102,8 +107,9 @@ class Transport {
   }
 }
 
-function legend() {
+function legend(lower) {
   const items = LEGEND.map(([name, text]) => el("li", {}, el("i", { class: `key ${name}` }), text));
+  items.splice(1, 0, lower);
   return el("ul", { class: "legend", "aria-label": "Legend" }, ...items);
 }
 

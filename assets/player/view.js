@@ -89,7 +89,7 @@ function hashOf(view) {
   numbers.push(...view.finished, view.narration.total);
   for (const state of view.states.values()) {
     numbers.push(
-      state.request, state.where, state.lane, state.tokens, state.computed, state.scheduled, state.cached,
+      state.request, state.where, state.lane, state.tokens, state.computed, state.scheduled, state.cached, state.loaded,
       state.slice, state.saved, state.waited, state.level,
     );
   }

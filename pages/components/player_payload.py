@@ -17,6 +17,7 @@ from scheduler_core.events import (
     Event,
     FaultInjected,
     LawBroken,
+    LowerTierQueried,
     PreemptReason,
     PrefixCacheQueried,
     RequestAdmitted,
@@ -53,7 +54,7 @@ _WHERE = {
 _FINISHED = _WHERE[RequestStatus.FINISHED]
 _FINISH_REASONS = tuple(FinishReason)
 _PREEMPT_REASONS = tuple(PreemptReason)
-_LEVELS = ("where", "scheduled", "again", "hit", "slice", "saved", "class", "preemptions")
+_LEVELS = ("where", "scheduled", "again", "hit", "low", "slice", "saved", "class", "preemptions")
 _RAMPS = ("computed", "waited")
 _SETTINGS = (
     "max_num_batched_tokens",
@@ -106,6 +107,7 @@ def payload(trace: Trace) -> dict[str, Any]:
         "backend": _backend(trace),
         "settings": _settings(trace),
         "requests": _requests(trace),
+        "tiers": _tiers(trace),
         **_columns(trace),
         **_orders(trace),
         **_blocks(trace),
@@ -134,6 +136,12 @@ def _settings(trace: Trace) -> list[list[Any]]:
         if drawn != found[-1][1]:
             found.append([tick, drawn])
     return found
+
+
+def _tiers(trace: Trace) -> list[str]:
+    """The tiers below memory from which something was loaded, in the order in which they first gave something."""
+    events = (event for record in trace.records for event in record.events if isinstance(event, LowerTierQueried))
+    return list(dict.fromkeys(event.tier for event in events if event.hit_tokens))
 
 
 def _drawn_settings(config: EngineConfig) -> dict[str, Any]:
@@ -172,20 +180,23 @@ def _columns(trace: Trace) -> dict[str, list[str]]:
     """A column a request and quantity; a finished request keeps its last values."""
     table = {name: [[0] * len(trace.records) for _ in trace.requests] for name in (*_LEVELS, *_RAMPS)}
     index = {spec.id: number for number, spec in enumerate(trace.requests)}
-    hits = [0] * len(trace.requests)
+    hits, lows = [0] * len(trace.requests), [0] * len(trace.requests)
     for record in trace.records:
         _fill_snapshot(table, index, record, len(trace.records))
         _fill_batch(table, index, record)
         for event in record.events:
             if isinstance(event, RequestAdmitted):
                 hits[index[event.request_id]] = event.hit_tokens
+            elif isinstance(event, LowerTierQueried):
+                lows[index[event.request_id]] += event.hit_tokens
             elif isinstance(event, RequestPreempted):
-                hits[index[event.request_id]] = 0
+                hits[index[event.request_id]] = lows[index[event.request_id]] = 0
             elif isinstance(event, RequestRefused):
                 row = index[event.request_id]
                 table["where"][row][record.tick :] = [_FINISHED] * (len(trace.records) - record.tick)
-        for row, hit in enumerate(hits):
+        for row, (hit, low) in enumerate(zip(hits, lows, strict=True)):
             table["hit"][row][record.tick] = hit
+            table["low"][row][record.tick] = low
     packed = {name: [pack_levels(column) for column in table[name]] for name in _LEVELS}
     return packed | {name: [pack_ramps(column) for column in table[name]] for name in _RAMPS}
 
@@ -343,6 +354,8 @@ def _mark(event: Event) -> tuple[int, str, int] | None:
             return 9, event.request_id, event.quantum
         case BlockEvicted():
             return 10, event.for_request, event.block_id
+        case LowerTierQueried(hit_tokens=hit) if hit > 0:
+            return 11, event.request_id, hit
     return None
 
 

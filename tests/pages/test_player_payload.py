@@ -9,10 +9,12 @@ import pytest
 
 from pages.components.player_payload import MAX_SENTENCES, VERSION, pack, pack_levels, pack_ramps, payload
 from scheduler_core.backends.synthetic import SyntheticRunner
+from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine
 from scheduler_core.events import RequestAdmitted, TokenSampled
 from scheduler_core.narration import narrate_tick
-from scheduler_core.request import RequestStatus
+from scheduler_core.request import RequestSpec, RequestStatus, SamplingParams
+from scheduler_core.storage.open_store import open_store
 from scheduler_core.trace import RequestSnapshot, Trace
 from scheduler_core.workload import list_scenarios, load_scenario
 from tests.helpers import create_engine, create_request, events, run
@@ -285,3 +287,18 @@ def test_64_requests_1000_ticks_and_256_blocks_take_at_most_a_megabyte() -> None
     print(f"payload of 64 requests, {len(trace.records)} ticks, 256 blocks: {size:,} bytes")
     assert len(trace.records) >= 900
     assert size <= 1_000_000
+
+
+def test_what_came_from_below_memory_has_its_own_column_mark_and_tier():
+    store = open_store("memory")
+    made = []
+    for _ in range(2):
+        engine = Engine(EngineConfig(block_size=4), SyntheticRunner(), store=store)
+        engine.add_request(RequestSpec("a", tuple(range(20, 37)), SamplingParams(3)))
+        made.append(payload(engine.run()))
+    cold, warm = made
+    assert (cold["tiers"], levels(cold["low"][0])) == ([], [0] * cold["ticks"])
+    assert (warm["tiers"], levels(warm["low"][0])) == (["memory"], [16] * warm["ticks"])
+    assert set(levels(warm["hit"][0])) == {0}
+    marks = unpack(warm["events"])
+    assert [0, 11, 1, 16] in [marks[i : i + 4] for i in range(0, len(marks), 4)]

@@ -15,7 +15,7 @@ _TONES = {
     **dict.fromkeys(("law", "preempted", "refused", "fault"), PREEMPTED),
     **dict.fromkeys(("restored", "admitted", "progress"), COMPUTED),
     **dict.fromkeys(("finished", "decode"), GENERATED),
-    "hit": CACHED,
+    **dict.fromkeys(("hit", "loaded"), CACHED),
 }
 
 Word = tuple[str, int]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from scheduler_core.config import EngineConfig
 from scheduler_core.events import (
+    LowerTierQueried,
     RequestAdmitted,
     RequestFinished,
     RequestPreempted,
@@ -194,6 +195,10 @@ class Scenes:
                     self._hits[event.request_id].append((record.tick, event.hit_tokens))
                     if event.hit_tokens:
                         self.marks.append(Mark(record.tick, event.request_id, "hit"))
+                case LowerTierQueried() if event.hit_tokens:
+                    known = event.first_block * self.trace.config.block_size + event.hit_tokens
+                    self._hits[event.request_id].append((record.tick, known))
+                    self.marks.append(Mark(record.tick, event.request_id, "hit"))
                 case RequestPreempted():
                     self._hits[event.request_id].append((record.tick, 0))
                     self.marks.append(Mark(record.tick, event.request_id, "preempted"))
