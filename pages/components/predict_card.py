@@ -96,10 +96,9 @@ def _score_and_way_out(state: PlayState) -> None:
     with st.container(horizontal=True, horizontal_alignment="right", vertical_alignment="center", gap="small"):
         if rows:
             total = tally(rows)
-            skipped = f" · {total.skipped} skipped" if total.skipped else ""
-            if st.button(
-                f"{total.words}{skipped}", key="predict_score", type="tertiary", help="The score by question."
-            ):
+            counted = [total.words] if total.answered else []
+            label = " · ".join([*counted, *([f"{total.skipped} skipped"] if total.skipped else [])])
+            if st.button(label, key="predict_score", type="tertiary", help="The score by question."):
                 open_score()
                 # The whole page: the board stands over it.
                 st.rerun()

@@ -123,14 +123,26 @@ def test_play_runs_up_to_the_question_and_stops(page: Page, app_url: str, trace:
     asked = next_in_quiz(trace, 1, [])
     assert asked is not None
     is_asked(page, asked)
-    card(page).get_by_role("button", name="skip").click()
+    card(page).get_by_role("button", name="skip", exact=True).click()
     shows(page, asked.tick)
     following = next_in_quiz(trace, 1, [asked])
     assert following is not None
+    # What lies ahead is not told in words either.
+    expect(stage(page).locator(".waiting")).to_contain_text("Nobody waits.")
+    expect(stage(page).locator(".host")).to_contain_text("Nothing saved.")
+    expect(stage(page).locator(".timeline .count")).to_contain_text(f"ticks 0 to {asked.tick}")
     stage(page).focus()
     page.keyboard.press("Space")
     expect(stage(page)).to_have_attribute("data-playing", "false")
     is_asked(page, following)
+    card(page).get_by_role("button", name="skip", exact=True).click()
+    shows(page, following.tick)
+    third = next_in_quiz(trace, 1, [asked, following])
+    assert third is not None
+    for _ in range(third.tick - following.tick):
+        # To the next decision: as far as may be seen, without a word on whether there is one.
+        stage(page).press("n")
+    is_asked(page, third)
 
 
 def test_a_question_is_answered_by_keyboard_alone_and_the_focus_goes_on_to_the_stage(
