@@ -24,7 +24,8 @@ class FleetConfig:
     """How many replicas, who chooses one for a request, and which are killed on the way.
 
     Routers by prefix take the first `prefix_blocks` full blocks of a prompt as its key. They keep a key at its home
-    while the home's outstanding tokens are at most `load_bound` times the mean, or at most `load_floor`.
+    while the home's outstanding tokens are at most `load_bound` times the mean, or at most `load_floor`. With
+    `shared_tier` what one replica has computed can be loaded by all, also after its end.
     """
 
     num_replicas: int = 3
@@ -33,6 +34,7 @@ class FleetConfig:
     load_floor: int = 0
     prefix_blocks: int = 4
     seed: int = 0
+    shared_tier: bool = False
     kills: tuple[Kill, ...] = ()
 
     def __post_init__(self) -> None:

@@ -9,13 +9,14 @@ from dataclasses import replace
 from scheduler_core.backends.base import ModelRunner
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import RequestError, WorkloadError
-from scheduler_core.events import PrefixCacheQueried, RequestFinished, TokenSampled
+from scheduler_core.events import Event, LowerTierQueried, PrefixCacheQueried, RequestFinished, TokenSampled
 from scheduler_core.replicas.config import FleetConfig, Kill
 from scheduler_core.replicas.events import FleetEvent, ReplicaKilled, RequestMoved, RequestRouted
 from scheduler_core.replicas.fleet_trace import FleetTrace
 from scheduler_core.replicas.loads import Loads
 from scheduler_core.replicas.replica import Replica
 from scheduler_core.replicas.router import make_router
+from scheduler_core.replicas.shared_store import shared_tier
 from scheduler_core.request import RequestSpec
 from scheduler_core.request_facts import FactsCollector
 from scheduler_core.trace import TickRecord
@@ -55,8 +56,10 @@ class Fleet:
         self._engine_config = engine
         self._record = record
         self._router = make_router(config, engine.block_size)
+        self._store = shared_tier() if config.shared_tier else None
         self._replicas = [
-            Replica(number, engine, make_runner(), record=record, check=check) for number in range(config.num_replicas)
+            Replica(number, engine, make_runner(), record=record, check=check, store=self._store)
+            for number in range(config.num_replicas)
         ]
         self._kills = sorted(config.kills, key=lambda kill: (kill.time, kill.replica))
         self._ends: list[tuple[float, int]] = []
@@ -78,6 +81,8 @@ class Fleet:
             for spec in coming.due(time):
                 self._arrive(spec)
             self._start_ticks(time)
+        if self._store is not None:
+            self._store.close()
         assert not self._live, "every request ends"
         return self._result()
 
@@ -111,15 +116,12 @@ class Fleet:
 
     def _first_queries(self, record: TickRecord) -> TickRecord:
         """The record without what a request asks a second cache: only its first admission counts."""
-        again = set[int]()
-        for place, event in enumerate(record.events):
-            if isinstance(event, PrefixCacheQueried) and not event.self_hit:
-                if event.request_id in self._queried:
-                    again.add(place)
-                self._queried.add(event.request_id)
+        asked = {e.request_id for e in record.events if isinstance(e, PrefixCacheQueried) and not e.self_hit}
+        again = asked & self._queried
+        self._queried |= asked
         if not again:
             return record
-        return replace(record, events=tuple(e for place, e in enumerate(record.events) if place not in again))
+        return replace(record, events=tuple(event for event in record.events if not _is_query_of(event, again)))
 
     def _start_ticks(self, time: float) -> None:
         for number in sorted(self._awake):
@@ -175,6 +177,10 @@ class Fleet:
             tuple(replica.figures() for replica in self._replicas),
             tuple(self._collector.facts()),
         )
+
+
+def _is_query_of(event: Event, requests: set[str]) -> bool:
+    return isinstance(event, PrefixCacheQueried | LowerTierQueried) and event.request_id in requests
 
 
 class _Coming:

@@ -67,6 +67,7 @@ class FleetTrace:
             "max_over_mean_load": self.max_over_mean,
             "jain_load": self.jain,
             "overflows": sum(event.reason in OVERFLOWS for event in self.routed),
+            "shared_hit_tokens": sum(each.shared_hit_tokens for each in self.replicas),
             "moved": len(self.moved),
             "moved_tokens": sum(event.num_prompt_tokens + event.tokens_so_far for event in self.moved),
             "moved_hit_tokens": sum(each.resumed_hit_tokens for each in self.replicas),

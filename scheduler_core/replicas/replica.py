@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from scheduler_core.backends.base import ModelRunner
 from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine
-from scheduler_core.events import FaultInjected, PrefixCacheQueried
+from scheduler_core.events import FaultInjected, LowerTierQueried, PrefixCacheQueried
 from scheduler_core.output import SchedulerOutput
 from scheduler_core.replicas.resumed_runner import ResumedRunner, resumed_spec
+from scheduler_core.replicas.shared_store import OneReplicasView
 from scheduler_core.request import RequestSpec
+from scheduler_core.storage.block_store import BlockStore
 from scheduler_core.trace import Counts, Snapshot, TickRecord, Trace
 
 
@@ -20,6 +22,7 @@ class ReplicaFigures:
     """What one replica did. `computed_tokens` are those of all its batches; `busy_s` is the time of ticks with work.
 
     Hits are those of first admissions; requests that came from a killed replica are counted apart, as `resumed_…`.
+    Both have what was loaded from a shared tier in them; `shared_hit_tokens` is that alone.
     """
 
     requests: int
@@ -28,6 +31,7 @@ class ReplicaFigures:
     hit_tokens: int
     resumed_queried_tokens: int
     resumed_hit_tokens: int
+    shared_hit_tokens: int
     busy_s: float
     most_outstanding: int
     killed_at: float | None
@@ -40,13 +44,26 @@ class ReplicaFigures:
 class Replica:
     """Ticks are computed when they start and delivered when they end."""
 
-    def __init__(self, number: int, config: EngineConfig, runner: ModelRunner, *, record: str, check: bool) -> None:
+    def __init__(
+        self,
+        number: int,
+        config: EngineConfig,
+        runner: ModelRunner,
+        *,
+        record: str,
+        check: bool,
+        store: BlockStore | None = None,
+    ) -> None:
         self.killed_at: float | None = None
         self.in_progress: TickRecord | None = None
         self._runner = ResumedRunner(runner)
-        self._engine = Engine(config, self._runner, title=f"Replica {number}", record=record, check=check)
+        self._store = None if store is None else OneReplicasView(store)
+        self._engine = Engine(
+            config, self._runner, title=f"Replica {number + 1}", record=record, check=check, store=self._store
+        )
         self._requests = self._computed = self._most = 0
         self._queries = [0, 0, 0, 0]
+        self._shared_hits = 0
         self._busy_s = 0.0
         self._resumed: set[str] = set()
         self._lost_tick = False
@@ -85,6 +102,11 @@ class Replica:
                 place = 2 if event.request_id in self._resumed else 0
                 self._queries[place] += event.query_tokens
                 self._queries[place + 1] += event.hit_tokens
+            elif isinstance(event, LowerTierQueried) and not event.self_hit:
+                self._queries[3 if event.request_id in self._resumed else 1] += event.hit_tokens
+                self._shared_hits += event.hit_tokens
+        if self._store is not None:
+            self._store.deliver()
         return record
 
     def kill(self, time: float, num_requests: int) -> bool:
@@ -103,6 +125,7 @@ class Replica:
             hit,
             resumed_queried,
             resumed_hit,
+            self._shared_hits,
             self._busy_s,
             self._most,
             self.killed_at,

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from scheduler_core.backends.base import ModelRunner
+from scheduler_core.backends.kv_bytes import KVBytes, KVFormat, KVPacker
+from scheduler_core.errors import ConfigError
 from scheduler_core.output import ModelRunnerOutput, ScheduledRequest, SchedulerOutput
 from scheduler_core.request import RequestSpec
 from scheduler_core.trace import Backend
@@ -25,6 +27,7 @@ class ResumedRunner:
 
     def __init__(self, runner: ModelRunner) -> None:
         self._runner = runner
+        self._packer = runner if isinstance(runner, KVPacker) else None
         self._begun: dict[str, tuple[RequestSpec, int]] = {}
 
     def resume(self, spec: RequestSpec, so_far: int) -> None:
@@ -76,3 +79,20 @@ class ResumedRunner:
 
     def copy_in(self, saved: Any, first_block: int, block_ids: tuple[int, ...]) -> None:
         self._runner.copy_in(saved, first_block, block_ids)
+
+    # For a store below the pool
+
+    def kv_format(self) -> KVFormat:
+        return self._packing().kv_format()
+
+    def pack(self, saved: Any) -> list[KVBytes]:
+        return self._packing().pack(saved)
+
+    def unpack(self, block: KVBytes) -> Any:
+        return self._packing().unpack(block)
+
+    def _packing(self) -> KVPacker:
+        if self._packer is None:
+            kind = self._runner.backend.kind
+            raise ConfigError(f"the backend {kind!r} has no KV that replicas could share; run without a shared tier")
+        return self._packer
