@@ -98,6 +98,8 @@ class Gateway:
         api.add_api_route("/v1/models/{model:path}", self.one_model, methods=["GET"])
         api.add_api_route(COMPLETIONS, self.completions, methods=["POST"])
         api.add_api_route(CHATS, self.chats, methods=["POST"])
+        for body in (CompletionBody, ChatBody):
+            api.openapi()["components"]["schemas"][body.__name__]["properties"]["model"]["enum"] = [self.model]
         return api
 
     @asynccontextmanager

@@ -220,6 +220,16 @@ def test_dead_letters_are_listed_replayed_and_purged(tmp_path: Path, command: Co
     assert command("dead-letters", "purge", *box)[1] == "1 dead letters thrown away\n"
 
 
+def test_nothing_that_the_description_of_the_interface_allows_makes_the_server_fail(tmp_path: Path) -> None:
+    options = ["--phases", "fuzzing", "--checks", "not_a_server_error", "--max-examples", "15"]
+    fixed = ["--generation-deterministic", "--no-color"]
+    with serve(tmp_path, env={"TICKSCOPE_SERVE_MAX_OUTPUT_TOKENS": "4"}) as server:
+        command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"]
+        told = subprocess.run([*command, *options, *fixed], capture_output=True, text=True, timeout=120)
+        assert told.returncode == 0, told.stdout
+        assert server.value("requests_finished_total") > 0
+
+
 def test_a_port_that_is_taken_is_named(server: Server, command: Command) -> None:
     port = server.url.rsplit(":", 1)[1]
     status, _, remark = command("serve", "--backend", "synthetic", "--port", port)
