@@ -31,6 +31,8 @@ REQUEST_BUCKETS = (
 )  # fmt: skip
 #: Ours: a tick is much shorter than a request.
 TICK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+#: vLLM's, in tokens.
+BATCH_BUCKETS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 _LABELS = ("model", "replica")
 
@@ -77,6 +79,7 @@ class GatewayMetrics(Observer):
         self._e2e = self._histogram("e2e_request_latency_seconds", "From arrival to the end.", REQUEST_BUCKETS)
         self._queue = self._histogram("request_queue_time_seconds", "From arrival to admission.", REQUEST_BUCKETS)
         self._tick = self._histogram("tick_seconds", "One tick of the engine.", TICK_BUCKETS)
+        self._batch = self._histogram("tick_tokens", "Tokens that one tick computed.", BATCH_BUCKETS)
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         histogram = Histogram(name, text, _LABELS, registry=self._registry, buckets=buckets)
@@ -100,13 +103,17 @@ class GatewayMetrics(Observer):
 
     def ticked(self, tick: Tick) -> None:
         self._tick.observe(tick.seconds)
+        self._batch.observe(tick.record.counts.scheduled_tokens)
 
     # What is read
 
-    def render(self, engine: AsyncEngine, tiers: Sequence[TierStats]) -> bytes:
-        """The exposition format; `tiers` are those below memory."""
+    def render(self, engine: AsyncEngine, tiers: Sequence[TierStats], letters: int | None) -> bytes:
+        """The exposition format; `tiers` are those below memory, `letters` the dead letters, None without a box."""
+        told = [*self._now(engine), *self._caches(engine, tiers)]
+        if letters is not None:
+            told.append(self._gauge("dead_letters", "Requests kept in the dead letters.", letters))
         scrape = CollectorRegistry()
-        scrape.register(_Now([*self._now(engine), *self._caches(engine, tiers)]))
+        scrape.register(_Now(told))
         return prometheus_client.generate_latest(self._registry) + prometheus_client.generate_latest(scrape)
 
     def _now(self, engine: AsyncEngine) -> Iterator[Metric]:
@@ -116,8 +123,6 @@ class GatewayMetrics(Observer):
         yield self._gauge("scheduler_running_requests", "Requests on a lane.", engine.num_running)
         used = 1 - engine.free_blocks / engine.config.num_blocks
         yield self._gauge("kv_cache_usage_ratio", "KV blocks held by running requests (0 to 1).", used)
-        if engine.num_letters is not None:
-            yield self._gauge("dead_letters", "Requests kept in the dead letters.", engine.num_letters)
 
     def _caches(self, engine: AsyncEngine, tiers: Sequence[TierStats]) -> Iterator[Metric]:
         counters = engine.counters

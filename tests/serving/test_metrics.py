@@ -59,6 +59,8 @@ def test_counters_and_histograms_agree_with_what_was_asked_for() -> None:
     assert told["request_queue_time_seconds_count"] == 2
     assert told["inter_token_latency_seconds_count"] == 8
     assert told["tick_seconds_count"] >= 10
+    assert told["tick_tokens_count"] == told["tick_seconds_count"]
+    assert told["tick_tokens_sum"] == 40 - 16 + 2 * 4  # what no cache held, and each drawn token that is fed back
     assert told["scheduler_queue_length"] == told["scheduler_running_requests"] == told["kv_cache_usage_ratio"] == 0
 
 
