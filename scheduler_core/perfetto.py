@@ -18,6 +18,7 @@ from scheduler_core.events import (
     FaultInjected,
     FaultSwitchedOn,
     LawBroken,
+    LowerTierQueried,
     RequestAdmitted,
     RequestArrived,
     RequestFinished,
@@ -130,6 +131,9 @@ def _work(stay: Stay, threads: dict[str, int]) -> Fields:
         if isinstance(event, RequestRestored) and event.request_id == stay.request_id and event.blocks_copied:
             name = "restoring"
             args["tokens copied back"] = event.tokens_copied
+        if isinstance(event, LowerTierQueried) and event.request_id == stay.request_id and event.hit_tokens:
+            name = "loading"
+            args[f"tokens from {event.tier}"] = event.hit_tokens
         if isinstance(event, TokenSampled) and event.request_id == stay.request_id:
             args["generated"] = event.text
     return _slice(REQUESTS, threads[stay.request_id], "request", name, stay.start, stay.end, args)

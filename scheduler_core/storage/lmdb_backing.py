@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +39,7 @@ class LmdbBacking:
     def __init__(self, folder: str | Path, limit_bytes: int) -> None:
         self._folder = Path(folder)
         self._limit = limit_bytes
+        #: For whoever writes, opens or closes; readers go beside a writer.
         self._lock = threading.RLock()
         #: Whether what was there had to be set aside.
         self.was_damaged = False
@@ -46,6 +47,7 @@ class LmdbBacking:
         self._pid = 0
         self._evictions = 0
         self._touched: dict[str, None] = {}
+        self._touching = threading.Lock()
         if (self._folder / "data.mdb").is_file() and not _is_sound(self._folder):
             self._set_aside()
         self._open()
@@ -66,7 +68,7 @@ class LmdbBacking:
 
     def touch(self, names: Sequence[str]) -> None:
         """Written with the next put: a read that waits for the disk would cost more than it brings."""
-        with self._lock:
+        with self._touching:
             for name in reversed(names):
                 self._touched.pop(name, None)
                 self._touched[name] = None
@@ -101,7 +103,6 @@ class LmdbBacking:
                 txn.drop(db, delete=False)
 
         self._writing(drop)
-        self._touched.clear()
 
     def close(self) -> None:
         with self._lock:
@@ -127,13 +128,16 @@ class LmdbBacking:
             ) from None
         self.was_damaged = True
 
-    def _begin_anew(self) -> None:
-        """Go on with an empty store; stay closed if even that fails."""
-        self._env.close()
-        self._env = None
-        with suppress(StoreError):
-            self._set_aside()
-            self._open()
+    def _begin_anew(self, damaged: Any) -> None:
+        """Go on with an empty store, unless another thread has done so; stay closed if even that fails."""
+        with self._lock:
+            if self._env is not damaged:
+                return
+            self._env.close()
+            self._env = None
+            with suppress(StoreError):
+                self._set_aside()
+                self._open()
 
     def _open(self) -> None:
         import lmdb
@@ -160,18 +164,19 @@ class LmdbBacking:
     def _transaction(self, write: bool) -> Iterator[Any]:
         import lmdb
 
-        with self._lock:
-            if self._env is None:
+        with self._lock if write else nullcontext():
+            env = self._env
+            if env is None:
                 raise StoreFault("the store is closed")
             if self._pid != os.getpid():
                 raise StoreFault("this process was forked from the one that opened the store, which alone may use it")
             try:
-                with self._env.begin(write=write, buffers=not write) as txn:
+                with env.begin(write=write, buffers=not write) as txn:
                     yield txn
             except lmdb.MapFullError:
                 raise _MapFull from None
             except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PageFullError, lmdb.PanicError) as problem:
-                self._begin_anew()
+                self._begin_anew(env)
                 raise StoreFault(f"{type(problem).__name__}: {problem}; the store was begun anew") from None
             except (lmdb.Error, OSError) as problem:
                 raise StoreFault(f"{type(problem).__name__}: {problem}") from None
@@ -196,11 +201,12 @@ class LmdbBacking:
             self._add(txn, _size(value))
 
     def _touch(self, txn: Any) -> None:
-        for name in self._touched:
+        with self._touching:
+            touched, self._touched = self._touched, {}
+        for name in touched:
             if used := txn.get(name.encode(), db=self._used):
                 txn.delete(bytes(used[:8]), db=self._order)
                 self._stamp(txn, name.encode(), int.from_bytes(used[8:], "big"))
-        self._touched.clear()
 
     def _make_room(self, size: int) -> None:
         while (over := self._reading(self._total) + size - self._limit) > 0:

@@ -182,6 +182,55 @@ def test_a_thread_that_meets_an_error_of_ours_goes_on():
     assert "ZeroDivisionError" in counts(store).last_error
 
 
+OPERATION = st.tuples(
+    st.sampled_from(["put", "get", "missing", "clear", "reopen"]), st.integers(0, 3), st.integers(0, 9)
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(OPERATION, max_size=12))
+def test_any_order_of_operations_on_disk_agrees_with_a_set_of_names(tmp_path_factory, operations):
+    folder = tmp_path_factory.mktemp("store")
+    store, held = Tier(LmdbBacking(folder, 4 * MIB)), set()
+    for what, which, length in operations:
+        asked = chain(length, first_token=1_000 * which)
+        if what == "put":
+            fill(store, asked, 100)
+            held |= set(asked)
+        elif what == "get":
+            expected = [address for address in asked if address in held]
+            assert [found.kv for found in store.get(asked)] == [kv(address, 100) for address in expected]
+        elif what == "missing":
+            assert store.missing(asked) == [address for address in asked if address not in held]
+        elif what == "clear":
+            store.clear()
+            held.clear()
+        else:
+            store.close()
+            store = Tier(LmdbBacking(folder, 4 * MIB))
+        assert counts(store).entries == len(held)
+    store.close()
+
+
+def test_reading_goes_on_while_a_write_waits_for_the_disk(tmp_path, monkeypatch):
+    store = Tier(LmdbBacking(tmp_path / "store", MIB))
+    fill(store, chain(4))
+    inside, go = threading.Event(), threading.Event()
+    real = LmdbBacking._put
+
+    def slow(self, txn, items):
+        real(self, txn, items)
+        inside.set()
+        assert go.wait(10)
+
+    monkeypatch.setattr(LmdbBacking, "_put", slow)
+    store.put(blocks(chain(4, first_token=500)))
+    assert inside.wait(10)
+    assert len(store.get(chain(4))) == 4
+    go.set()
+    store.close()
+
+
 # The limit
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
+import fakeredis
 import pytest
 
 from scheduler_core.backends.base import CopyError
@@ -17,7 +18,11 @@ from scheduler_core.events import BlockEvicted, FaultInjected, LowerTierQueried,
 from scheduler_core.narration import narrate_tick
 from scheduler_core.output import SchedulerOutput
 from scheduler_core.request import RequestSpec
+from scheduler_core.storage.block_store import Tier
+from scheduler_core.storage.lmdb_backing import LmdbBacking
+from scheduler_core.storage.memory_backing import MemoryBacking
 from scheduler_core.storage.open_store import open_store
+from scheduler_core.storage.redis_backing import RedisBacking
 from scheduler_core.trace import Trace
 from tests.helpers import create_request, events, is_idle_and_sound, outputs, random_workload
 
@@ -100,13 +105,17 @@ def test_the_rest_of_a_chain_is_loaded_after_a_hit_in_memory(store):
     assert (found.first_block, found.found_blocks, found.hit_tokens) == (2, 6, 24)
 
 
-def test_tenants_with_different_salts_never_hit_and_those_with_the_same_do(store):
+@pytest.mark.parametrize("kind", ["memory", "disk", "shared"])
+def test_tenants_with_different_salts_never_hit_in_any_tier_and_those_with_the_same_do(kind, tmp_path):
     prompt = list(range(200, 217))
+    places = {"memory": MemoryBacking(1 << 20), "disk": LmdbBacking(tmp_path / "store", 1 << 20)}
+    store = Tier(places.get(kind) or RedisBacking("", client=fakeredis.FakeRedis()))
 
     def ask(salt: str) -> int:
         return tier_hits(run(engine(store), create_request("x", prompt, salt=salt)))["x"]
 
     assert [ask("a"), ask("b"), ask("a"), ask(""), ask("b")] == [0, 0, 16, 0, 16]
+    store.close()
 
 
 @pytest.mark.parametrize(
