@@ -170,9 +170,8 @@ class AsyncEngine:
         """Of the tiers below memory, the nearest first; may take as long as they take to answer."""
         return () if self._store is None else self._store.stats()
 
-    @property
     def num_letters(self) -> int | None:
-        """Dead letters kept; None without a box."""
+        """Dead letters kept, None without a box; asks the disk."""
         return None if self._letters is None else len(self._letters)
 
     # What clients do
@@ -258,6 +257,7 @@ class AsyncEngine:
             await attempt.done
         except AttemptFailed as problem:
             failed.append(FailedAttempt(number, attempt.began, time.time(), str(problem)))
+            _log.warning("attempt %d at request %s failed: %s", number, stream.id, problem)
             raise
         finally:
             # From here on whatever comes of this attempt is late.
@@ -374,8 +374,7 @@ class AsyncEngine:
     def _engine_crashed(self, problem: Exception) -> None:
         _log.error("the engine failed and was started anew", exc_info=problem)
         self.counters.engine_restarts += 1
-        for attempt in [*self._attempts.values()]:
-            del self._attempts[attempt.id]
+        for attempt in self._attempts.values():
             attempt.fail(f"the engine failed: {type(problem).__name__}: {problem}")
 
     async def _watch_for_stalls(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import sys
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
@@ -98,6 +99,8 @@ def _config(backend: ServedBackend, preset: str, settings: list[str], runner: Se
     config = serving_config(cost, preset).replace(policy="priority")
     if runner.max_model_len is not None and config.max_model_len > runner.max_model_len:
         config = config.replace(max_model_len=runner.max_model_len)
+    # Texts drawn without a seed of their own differ from one start of the server to the next.
+    config = config.replace(seed=secrets.randbits(62))
     return config.replace(**dict(EngineConfig.parse_setting(text) for text in settings))
 
 

@@ -118,8 +118,10 @@ class Gateway:
         return JSONResponse({"status": status, "in_flight": engine.num_in_flight}, 200 if status == "ok" else 503)
 
     async def metrics(self) -> Response:
+        # Both ask the disk, or another machine.
         tiers = await asyncio.to_thread(self.engine.store_stats)
-        return Response(self._metrics.render(self.engine, tiers), media_type=self._metrics.content_type)
+        letters = await asyncio.to_thread(self.engine.num_letters)
+        return Response(self._metrics.render(self.engine, tiers, letters), media_type=self._metrics.content_type)
 
     async def models(self) -> Response:
         return JSONResponse({"object": "list", "data": [self._model_card()]})
@@ -132,7 +134,8 @@ class Gateway:
         self._check(body)
         prompt = body.single_prompt
         token_ids = await self._encode(prompt) if isinstance(prompt, str) else self._checked(prompt)
-        ask = self._ask(body, token_ids, body.max_tokens or _DEFAULT_COMPLETION_TOKENS, COMPLETIONS)
+        shown = prompt if isinstance(prompt, str) else ""
+        ask = self._ask(body, token_ids, body.max_tokens or _DEFAULT_COMPLETION_TOKENS, COMPLETIONS, shown)
         return await self._answer(ask, body, request, is_chat=False)
 
     async def chats(self, body: ChatBody, request: Request) -> Response:
@@ -141,7 +144,8 @@ class Gateway:
         token_ids = await self._encode_chat(turns)
         room = min(self.limits.max_output_tokens, self.engine.longest - len(token_ids))
         max_tokens = body.max_completion_tokens or body.max_tokens or max(1, room)
-        return await self._answer(self._ask(body, token_ids, max_tokens, CHATS), body, request, is_chat=True)
+        ask = self._ask(body, token_ids, max_tokens, CHATS, turns[-1][1])
+        return await self._answer(ask, body, request, is_chat=True)
 
     # Checks
 
@@ -194,7 +198,15 @@ class Gateway:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._tokenizer, self._runner.encode_messages, turns)
 
-    def _ask(self, body: CompletionBody | ChatBody, token_ids: tuple[int, ...], max_tokens: int, endpoint: str) -> Ask:
+    def _ask(
+        self,
+        body: CompletionBody | ChatBody,
+        token_ids: tuple[int, ...],
+        max_tokens: int,
+        endpoint: str,
+        shown: str,
+    ) -> Ask:
+        """`shown` is what people see of the prompt in a recording."""
         self._check_lengths(len(token_ids), max_tokens, "messages" if endpoint == CHATS else "prompt")
         if (body.min_tokens or 0) > max_tokens:
             raise BadRequest(
@@ -212,6 +224,7 @@ class Gateway:
         return Ask(
             token_ids,
             sampling,
+            prompt=shown,
             priority=body.priority or 0,
             salt=body.cache_salt or "",
             endpoint=endpoint,

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
+import stamina
 import uvicorn
 
 from scheduler_core.errors import TickscopeError
@@ -80,4 +81,6 @@ def _cannot_listen(host: str, port: int, problem: OSError) -> TickscopeError:
 
 def serve(gateway: Gateway, bound: socket.socket, max_connections: int) -> None:
     """Serve until told to end."""
+    # Failed attempts are logged with their reasons where they happen.
+    stamina.instrumentation.set_on_retry_hooks(())
     GatewayServer(gateway, max_connections).run(sockets=[bound])

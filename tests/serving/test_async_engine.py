@@ -222,7 +222,7 @@ def test_after_the_last_attempt_the_request_is_a_dead_letter(tmp_path: Path) -> 
             with pytest.raises(GaveUp, match=r"failed 3 times.*planned for call 3.*dead letter 1"):
                 await read(made.submit(ask))
             assert (made.counters.retries, made.counters.dead) == (2, 1)
-            assert made.num_letters == 1
+            assert made.num_letters() == 1
             assert_sums(made)
 
     run(work())
