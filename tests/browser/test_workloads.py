@@ -112,6 +112,8 @@ def test_a_window_is_opened_on_the_stage_and_stepped_through(page: Page, app_url
     page.wait_for_selector("[data-state-hash]", timeout=30_000)
     settle(page)
     stage = page.locator(".stage[data-state-hash]")
+    expect(stage).to_contain_text("blocks more; drawn are those that requests hold in this run")
+    assert 0 < stage.locator(".kv .block").count() <= 1_024
     before = stage.get_attribute("data-state-hash")
     stage.press("ArrowRight")
     stage.press("ArrowRight")

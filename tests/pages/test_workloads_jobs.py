@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pages.components.settings import Limits
-from pages.components.workloads import gpu
+from pages.components.workloads import gpu, visit
 from pages.components.workloads.examples import EXAMPLES, example_load
 from pages.components.workloads.job import Job, JobState, JobWorker
 from pages.components.workloads.work import Server, open_window, replay_cache, run_on_servers, sweep_rates
@@ -162,6 +162,27 @@ def test_a_window_that_is_not_there_is_refused():
     job = done(Job("window", open_window(run, 20, 10**6)))
     assert job.state is JobState.FAILED
     assert "this run has ticks 0 to" in job.problem
+
+
+def test_closing_the_tab_or_starting_anew_cancels(monkeypatch: pytest.MonkeyPatch):
+    worker = JobWorker()
+    monkeypatch.setattr(visit, "worker", lambda: worker)
+    mine = visit.LoadVisit()
+    first = mine.start("run", "a", endless)
+    second = mine.start("run", "b", endless)
+    assert first.ended.wait(10)
+    assert mine.is_computing
+    mine.cancel()
+    assert second.ended.wait(10)
+    assert (first.state, second.state, mine.jobs) == (JobState.CANCELLED, JobState.CANCELLED, {})
+    assert worker.wait(10)
+
+
+def test_a_job_that_takes_long_is_looked_at_less_often():
+    job = Job("run", endless)
+    assert visit.look_every(job) == visit.LOOK_EVERY
+    job.begun -= visit.LATER + 1
+    assert visit.look_every(job) == visit.LOOK_LATER
 
 
 @pytest.mark.parametrize("cost", REAL)

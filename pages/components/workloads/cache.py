@@ -91,10 +91,11 @@ def cache_chart(found: Sequence[CacheFigures], block_size: int) -> Chart:
             y=100 * unbounded.hit_rate,
             line={"color": GREY, "dash": "dot"},
             annotation_text=told,
-            annotation_position="bottom right",
+            annotation_position="top left",
         )
     look(figure, height=320, x_title=f"blocks of {block_size} tokens", y_title="hit rate, % of prompt tokens")
-    figure.update_xaxes(type="log")
+    sizes = [each.num_blocks for each in sized]
+    figure.update_xaxes(type="log", tickvals=sizes, ticktext=[f"{size:,}" for size in sizes])
     figure.update_yaxes(range=[0, max(5.0, *(112 * each.hit_rate for each in found))])
     table = pd.DataFrame(
         {

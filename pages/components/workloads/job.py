@@ -45,6 +45,8 @@ class Job:
         self.results: list[Any] = []
         self.notes: list[str] = []
         self.problem = ""
+        self.begun = time.monotonic()
+        self.ended = threading.Event()
         self._steps: Iterator[None] | None = steps(self)
         self._cancelled = False
 
@@ -82,6 +84,7 @@ class Job:
         self.problem = problem
         # The last thing to do: whoever sees it finds everything else in place.
         self.state = state
+        self.ended.set()
 
 
 class JobWorker:

@@ -8,10 +8,12 @@ from pages.components.plain import plain
 from pages.components.settings import limits
 from pages.components.workloads.job import Job, JobState
 from pages.components.workloads.load_step import ChosenLoad
-from pages.components.workloads.visit import LOOK_EVERY, LoadVisit, load_visit, worker
+from pages.components.workloads.visit import LoadVisit, load_visit, look_every, worker
 from pages.components.workloads.work import Server, run_on_servers
 
 RUN = "run"
+#: Seconds in which a job that was cancelled normally has ended.
+CANCEL_WITHIN = 1.0
 _WHAT = {
     "run": "The run",
     "sweep": "The sweep",
@@ -60,13 +62,14 @@ def _over(job: Job) -> str:
 
 def progress(kind: str) -> None:
     """How far the job of that kind is, looked at again and again until it is over, with a button to cancel it."""
-    st.fragment(_look, run_every=LOOK_EVERY)(kind)
+    every = look_every(load_visit().jobs[kind])
+    st.fragment(_look, run_every=every)(kind, every)
 
 
-def _look(kind: str) -> None:
+def _look(kind: str, every: float) -> None:
     job = load_visit().jobs.get(kind)
-    if job is None or not job.is_going:
-        # The rest of the page has to know.
+    if job is None or not job.is_going or look_every(job) != every:
+        # The rest of the page has to know, or the clock to change.
         st.rerun()
     place = worker().place(job)
     told = f"Waiting for its turn: number {place} in line." if place else job.told or "Starting"
@@ -74,6 +77,8 @@ def _look(kind: str) -> None:
         st.progress(min(max(job.share, 0.0), 1.0), text=plain(f"{_WHAT[kind]}: {told}"))
         if st.button("Cancel", key=f"wl_cancel_{kind}"):
             job.cancel()
+            job.ended.wait(CANCEL_WITHIN)
+            st.rerun()
 
 
 def elsewhere(visit: LoadVisit, shown: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -9,14 +10,22 @@ import streamlit as st
 
 from pages.components.workloads.job import Job, JobWorker
 
-#: Seconds between two looks at what computes.
-LOOK_EVERY = 0.6
+#: Seconds between two looks at what computes, in the beginning and later: Streamlit collects all garbage after each,
+#: which with what a large job holds takes longer than a step of it.
+LOOK_EVERY, LOOK_LATER = 0.6, 4.0
+#: Seconds after which a job is looked at less often.
+LATER = 12.0
 
 
 @st.cache_resource(show_spinner=False)
 def worker() -> JobWorker:
     """The one worker of the process."""
     return JobWorker()
+
+
+def look_every(job: Job) -> float:
+    """Seconds until the next look at a job."""
+    return LOOK_LATER if time.monotonic() - job.begun > LATER else LOOK_EVERY
 
 
 @dataclass(slots=True)
