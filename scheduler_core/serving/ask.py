@@ -13,6 +13,7 @@ from scheduler_core.request import SamplingParams
 class Ask:
     """A request without an id; `timeout_s` None takes the server's.
 
+    `arrived` is when it came on the clock `time.monotonic`, before it was read and cut into tokens; None means now.
     `endpoint` and `body` are what the client sent, kept in the dead letters if every attempt fails.
     """
 
@@ -22,6 +23,7 @@ class Ask:
     priority: int = 0
     salt: str = ""
     timeout_s: float | None = None
+    arrived: float | None = None
     endpoint: str = ""
     body: Mapping[str, Any] = field(default_factory=dict)
 

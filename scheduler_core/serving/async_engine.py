@@ -180,7 +180,8 @@ class AsyncEngine:
         """Take a request in; raises `NeverFits`, `QueueFull` or `ShuttingDown` where that is no use."""
         self.counters.submitted += 1
         self._num_sent += 1
-        stream = Stream(f"R{self._num_sent}", ask, time.monotonic(), self._left)
+        arrived = time.monotonic() if ask.arrived is None else ask.arrived
+        stream = Stream(f"R{self._num_sent}", ask, arrived, self._left)
         try:
             self._check(stream)
         except ServingError:

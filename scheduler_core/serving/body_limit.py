@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from scheduler_core.serving.answers import error_body
+
+#: Where the application finds when a request came, on the clock `time.monotonic`.
+ARRIVED = "tickscope.arrived"
 
 
 class BodyLimit:
@@ -22,6 +26,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope[ARRIVED] = time.monotonic()
         if self._announced(scope) > self._max_bytes:
             await self._too_large()(scope, receive, send)
             return

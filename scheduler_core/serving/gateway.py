@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -22,7 +22,7 @@ from scheduler_core.request import FinishReason, SamplingParams
 from scheduler_core.serving.answers import Answer, body_of, error_body, usage
 from scheduler_core.serving.ask import Ask
 from scheduler_core.serving.async_engine import AsyncEngine
-from scheduler_core.serving.body_limit import BodyLimit
+from scheduler_core.serving.body_limit import ARRIVED, BodyLimit
 from scheduler_core.serving.errors import NeverFits, ServingError
 from scheduler_core.serving.keys import ApiKeys, KeyGuard
 from scheduler_core.serving.metrics import GatewayMetrics
@@ -238,7 +238,7 @@ class Gateway:
         answer = Answer(request_id, self.model, int(time.time()), is_chat, body.wants_usage)
         text = TextStream(self._decode, body.stop_strings, ask.sampling.min_tokens)
         headers = {"x-request-id": request_id}
-        stream = self.engine.submit(ask)
+        stream = self.engine.submit(replace(ask, arrived=request.scope[ARRIVED]))
         if body.stream:
             longest = self.engine.limits.request_timeout_s + _READING_S
             return EventStream(self._chunks(stream, text, answer), headers, stream.abort, longest)
@@ -299,8 +299,11 @@ class Gateway:
 # Errors, as OpenAI words them
 
 
-async def _invalid(_: Request, problem: Exception) -> Response:
+async def _invalid(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, RequestValidationError)
+    if "json" not in request.headers.get("content-type", ""):
+        why = "the body is not announced as JSON; send it with content-type: application/json"
+        return JSONResponse(error_body(why, "invalid_request_error"), 400)
     errors = [each for each in problem.errors() if each["loc"][:2] == problem.errors()[0]["loc"][:2]]
     # Where a field may be of several types, a bad value of one says more than that it is none of the others.
     first = next((each for each in errors if not each["type"].endswith("_type")), errors[0])

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler_core.serving.body_limit import BodyLimit
 from scheduler_core.serving.dead_letters import DeadLetters
 from scheduler_core.serving.fault_plan import PlannedFault
 from scheduler_core.serving.gateway import GatewayLimits
+from scheduler_core.trace import Trace
 from tests.serving.helpers import MODEL, Served, create_ask, events_of, planned, quick, run, served, slow, solo, until
 
 
@@ -271,6 +273,44 @@ def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
     (answer,) = ask(lambda s: s.client.post("/v1/completions", content=body, headers=headers))
     assert answer.status_code == 400
     assert error(answer)["type"] == "invalid_request_error"
+
+
+def test_a_body_that_is_not_announced_as_json_is_told_so() -> None:
+    body = json.dumps({"model": MODEL, "prompt": "hello"}).encode()
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    (answer,) = ask(lambda s: s.client.post("/v1/completions", content=body, headers=headers))
+    assert answer.status_code == 400
+    assert "content-type: application/json" in error(answer)["message"]
+
+
+def test_a_body_that_never_ends_is_given_up() -> None:
+    async def endless() -> Any:
+        yield b"{"
+        await asyncio.sleep(30)
+        yield b"}"
+
+    async def work() -> httpx.Response:
+        async with served() as what:
+            app = BodyLimit(what.gateway.api, 1_000, max_seconds=0.05)
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://testserver") as client:
+                headers = {"content-type": "application/json"}
+                return await client.post("/v1/completions", content=endless(), headers=headers)
+
+    answer = run(work())
+    assert (answer.status_code, error(answer)["code"]) == (408, "body_too_slow")
+
+
+def test_a_recorded_request_shows_what_its_client_wrote(tmp_path: Path) -> None:
+    file = tmp_path / "run.json.gz"
+    ask(
+        lambda s: s.complete("once upon", max_tokens=2),
+        lambda s: s.chat("a time", max_tokens=2, priority=3, cache_salt="us"),
+        record_ticks=100,
+        record_file=file,
+    )
+    first, second = Trace.load(file).requests
+    assert (first.prompt, second.prompt) == ("once upon", "a time")
+    assert (second.priority, second.salt) == (3, "us")
 
 
 @pytest.mark.parametrize("announced", [True, False])
