@@ -31,8 +31,10 @@ _LESSON = """
   shared beginning is computed n times and takes blocks in n pools. Sent to one home, it is computed once.
 - **Why a load bound is needed.** A popular beginning would send everybody to one replica while the others idle. With a
   bound, the home keeps its requests only while it owes at most so many times the mean of outstanding tokens.
-- **What a kill costs.** The KV of its requests is computed again elsewhere, and its cache starts empty. No request is
-  lost and none is answered twice, as the router knows who got which tokens.
+- **What a kill costs.** The KV of its requests is computed again elsewhere, and its cache is gone. No request is lost
+  and none is answered twice, as the router knows who got which tokens.
+- **What a shared tier changes.** What one replica has computed is written behind, and the others load it instead of
+  computing it. Then a router that knows no prefixes gets hits too, and a kill loses less.
 """
 
 
@@ -55,13 +57,14 @@ def scale_out(fresh: bool) -> None:
     else:
         st.caption(f"Stages are drawn for up to {MOST_STAGES} replicas; for {state.replicas} there are figures.")
         show_address(to_query(state, DEFAULT_LOAD), PATH, 0, _command())
-    _figures(state, run)
+    with st.container(key="so_figures"):
+        _figures(state, run)
 
 
 def _figures(state: ScaleOutState, run: FleetRun) -> None:
-    st.subheader("Each replica", anchor=False)
+    st.header("Each replica", anchor=False)
     st.dataframe(replica_table(run.fleet), hide_index=True, key="so_replica_data", height="content")
-    st.subheader("Every router on the same load", anchor=False)
+    st.header("Every router on the same load", anchor=False)
     st.dataframe(router_table(state), hide_index=True, key="so_router_data", height="content")
     seed = f"the same seed, {state.seed}," if state.load in EXAMPLES else "the same requests"
     st.caption(
@@ -93,7 +96,6 @@ def _stages(state: ScaleOutState, run: FleetRun) -> None:
                     link=LINK,
                     why=False,
                     label=f"Stage of replica {number + 1}{gone}. Press question mark for the keys.",
-                    mark=min(killed.values(), default=None),
                     last_tick=run.last_tick,
                     without=_OTHERS if number else _FIRST,
                 )

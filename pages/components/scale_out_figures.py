@@ -10,7 +10,6 @@ from pages.components.scale_out_state import ScaleOutState
 from pages.components.workloads.drawn import NOTHING, amount, share
 from scheduler_core.replicas.fleet_trace import FleetTrace
 from scheduler_core.replicas.words import ROUTER_NAMES
-from scheduler_core.words import count
 
 
 def tiles(fleet: FleetTrace) -> None:
@@ -43,10 +42,10 @@ def kill_cost(fleet: FleetTrace) -> str:
     kill, figures = fleet.kills[0], fleet.figures()
     lost = figures["moved_tokens"] - figures["moved_hit_tokens"]
     return (
-        f"Replica {kill.replica + 1} was killed at tick {int(kill.time)}. {count(kill.num_requests, 'request')} went "
-        f"on elsewhere, each once: of their {figures['moved_tokens']:,} tokens of prompt and answer so far the new "
+        f"Replica {kill.replica + 1} was killed at tick {int(kill.time)}. Requests that went on elsewhere, each once: "
+        f"{kill.num_requests}. Of their {figures['moved_tokens']:,} tokens of prompt and answer so far the new "
         f"replicas had {figures['moved_hit_tokens']:,} in their caches and computed {lost:,} again. The answers are "
-        "the same, as a token is drawn by its request and its place alone. The killed cache is lost as well."
+        "the same, as a token is drawn by its request and its place alone. Its cache is lost."
     )
 
 
@@ -59,6 +58,7 @@ def replica_table(fleet: FleetTrace) -> pd.DataFrame:
                 "requests": f"{each.requests:,}",
                 "tokens computed": f"{each.computed_tokens:,}",
                 "hit rate": share(each.hit_rate),
+                **({"tokens from the shared tier": f"{each.shared_hit_tokens:,}"} if fleet.config.shared_tier else {}),
                 "busy ticks": amount(each.busy_s),
                 "most outstanding tokens": f"{each.most_outstanding:,}",
                 "killed at tick": NOTHING if each.killed_at is None else f"{int(each.killed_at)}",
@@ -76,7 +76,7 @@ def router_table(state: ScaleOutState) -> pd.DataFrame:
         is_chosen = router == state.router and bound in ("", state.bound)
         rows.append(
             {
-                "": "●" if is_chosen else "",
+                "shown": "●" if is_chosen else "",
                 "router": ROUTER_NAMES[router],
                 "bound": "no bound" if bound == "none" else f"{bound} × mean" if bound else NOTHING,
                 "hit rate": share(figures["prefix_hit_rate"]),

@@ -14,7 +14,7 @@ from pages.components.workloads.widgets import begin
 from scheduler_core.replicas.config import ROUTERS
 from scheduler_core.replicas.words import ROUTER_NAMES, ROUTER_TEXTS
 
-_WIDTHS = (1.75, 0.85, 1.55, 1.15, 1.05, 0.95, 0.95)
+_WIDTHS = (1.7, 0.8, 1.5, 1.15, 1.05, 1.05, 0.85, 0.8)
 _BOUND_WORDS = {name: f"{name} × mean" if name != "none" else "no bound" for name in BOUNDS}
 
 
@@ -26,7 +26,7 @@ def head(state: ScaleOutState, on_change: Callable[[], None]) -> None:
         "every request to one of them.]"
     )
     with st.container(border=True, key="so_choices"):
-        draws = (_load, _replicas, _router, _bound, _kill, _kill_at, _seed)
+        draws = (_load, _replicas, _router, _bound, _shared, _kill, _kill_at, _seed)
         for column, draw in zip(st.columns(_WIDTHS, gap="small"), draws, strict=True):
             with column:
                 draw(state, on_change)
@@ -81,6 +81,16 @@ def _bound(state: ScaleOutState, on_change: Callable[[], None]) -> None:
         on_change=_take(state, "bound", "so_bound", on_change),
         disabled=not is_bounded(state.router),
         help="A home takes no request while it owes more tokens than this, over the mean of all living replicas.",
+    )
+
+
+def _shared(state: ScaleOutState, on_change: Callable[[], None]) -> None:
+    st.selectbox(
+        "Shared tier",
+        ("off", "on"),
+        key=begin("so_shared", state.shared),
+        on_change=_take(state, "shared", "so_shared", on_change),
+        help="KV blocks are written behind to a store that all replicas can load from.",
     )
 
 

@@ -26,6 +26,7 @@ class ScaleOutState:
     replicas: int = 3
     router: str = "prefix_affinity"
     bound: str = "1.25"
+    shared: str = "off"
     kill: int = 0
     kill_at: int = 30
     seed: int = 1
@@ -35,14 +36,19 @@ class ScaleOutState:
         """The configuration, or that of another router under the same circumstances."""
         kills = (Kill(float(self.kill_at), self.kill - 1),) if self.kill else ()
         return FleetConfig(
-            self.replicas, router or self.router, BOUNDS[bound or self.bound], seed=self.seed, kills=kills
+            self.replicas,
+            router or self.router,
+            BOUNDS[bound or self.bound],
+            seed=self.seed,
+            shared_tier=self.shared == "on",
+            kills=kills,
         )
 
 
 def to_query(state: ScaleOutState, default_load: str) -> dict[str, str]:
     """The parts of an address that differ from the default, but for the tick."""
     usual = ScaleOutState(default_load)
-    names = ("load", "replicas", "router", "bound", "kill", "seed", *(("kill_at",) if state.kill else ()))
+    names = ("load", "replicas", "router", "bound", "shared", "kill", "seed", *(("kill_at",) if state.kill else ()))
     return {name: str(getattr(state, name)) for name in names if getattr(state, name) != getattr(usual, name)}
 
 
@@ -69,10 +75,11 @@ def from_query(query: Mapping[str, str], loads: Collection[str], default: str) -
     state.replicas = int(choice("replicas", [str(number) for number in REPLICAS], str(state.replicas)))
     state.router = choice("router", ROUTERS, state.router)
     state.bound = choice("bound", BOUNDS, state.bound)
+    state.shared = choice("shared", ("off", "on"), state.shared)
     state.kill = whole("kill", 0, state.replicas, 0)
     state.kill_at = whole("kill_at", 1, MAX_KILL_TICK, state.kill_at)
     state.seed = whole("seed", 0, MAX_SEED, state.seed)
     state.tick, told = tick_from(query)
-    known = {"load", "replicas", "router", "bound", "kill", "kill_at", "seed", "tick", *ELSEWHERE}
+    known = {"load", "replicas", "router", "bound", "shared", "kill", "kill_at", "seed", "tick", *ELSEWHERE}
     stray = [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
     return state, [*messages, *told, *stray]

@@ -45,7 +45,7 @@ def test_the_page_opens_with_three_replicas_and_the_figures_of_the_core() -> Non
     assert tile(at, "Jain's index") == f"{figures['jain_load']:.3g}"
     routers = at.dataframe[-1].value
     assert list(routers["router"]) == [ROUTER_NAMES[name] for name in (*ROUTERS, "prefix_affinity")]
-    assert list(routers[""]) == ["", "", "", "", "●", ""]
+    assert list(routers["shown"]) == ["", "", "", "", "●", ""]
 
 
 def test_a_kill_is_told_with_its_cost_and_nobody_is_lost() -> None:
@@ -76,6 +76,14 @@ def test_who_is_killed_has_to_be_there() -> None:
     at = open_page("scale_out", replicas="4", kill="4")
     at.selectbox(key="so_replicas").set_value(2).run()
     assert sound(at).session_state["scale_out"].kill == 0
+
+
+def test_a_shared_tier_is_told_by_replica() -> None:
+    at = sound(open_page("scale_out", router="round_robin", shared="on"))
+    fleet = fleet_of(ScaleOutState(DEFAULT_LOAD, router="round_robin", shared="on"))
+    column = at.dataframe[-2].value["tokens from the shared tier"]
+    assert list(column) == [f"{each.shared_hit_tokens:,}" for each in fleet.replicas]
+    assert fleet.figures()["shared_hit_tokens"] > 0
 
 
 def test_more_replicas_than_stages_have_figures() -> None:
@@ -124,7 +132,7 @@ def test_a_tick_is_told_in_few_lines_and_a_quiet_one_tells_the_last_decision() -
 
 
 def test_a_link_brings_back_what_was_seen() -> None:
-    state = ScaleOutState("hot", 4, "bounded_hash", "1.5", 2, 17, 5, 0)
+    state = ScaleOutState("hot", 4, "bounded_hash", "1.5", "on", 2, 17, 5, 0)
     assert from_query(to_query(state, DEFAULT_LOAD), load_names(), DEFAULT_LOAD) == (state, [])
     assert to_query(ScaleOutState(DEFAULT_LOAD), DEFAULT_LOAD) == {}
 
@@ -136,6 +144,7 @@ def test_a_link_brings_back_what_was_seen() -> None:
         ("replicas", "5"),
         ("router", "x"),
         ("bound", "-1"),
+        ("shared", "yes"),
         ("kill", "4"),
         ("kill_at", "0"),
         ("seed", "1e9"),

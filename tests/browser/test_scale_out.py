@@ -1,0 +1,108 @@
+"""Many replicas in a real browser: one playhead for all stages, and what a phone and a screen reader get."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.browser.conftest import Server, Watch, settle
+
+pytestmark = pytest.mark.browser
+
+Visitors = Callable[..., BrowserContext]
+
+#: The top of the first stage, how far the page is scrolled, and the height of the words above the stages.
+PLACES = """() => [
+  document.querySelector(".st-key-scale_out_stages").getBoundingClientRect().top,
+  document.querySelector("[data-testid=stMain]").scrollTop,
+  document.querySelector(".st-key-so_told").offsetHeight,
+].map(Math.round).join()"""
+
+
+def visit(page: Page, url: str, count: int = 3) -> Page:
+    page.goto(url)
+    settle(page)
+    expect(stages(page)).to_have_count(count)
+    return page
+
+
+def stages(page: Page) -> Locator:
+    return page.locator(".stage[data-state-hash]")
+
+
+def expect_ticks(page: Page, tick: int) -> None:
+    for number in range(stages(page).count()):
+        expect(stages(page).nth(number)).to_have_attribute("data-tick", str(tick))
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found]
+
+
+def test_one_playhead_serves_all_stages(page: Page, app_url: str, watch: Watch, server: Server) -> None:
+    visit(page, f"{app_url}/scale_out")
+    first = stages(page).first
+    for _ in range(3):
+        first.press("ArrowRight")
+    expect_ticks(page, 3)
+    settle(page)
+    expect(page.get_by_text("Tick 3: r1 → replica 2.")).to_be_visible()
+    stages(page).nth(2).press("End")
+    last = stages(page).nth(2).get_attribute("data-tick") or ""
+    expect_ticks(page, int(last))
+    settle(page)
+    assert f"tick={last}" in page.url
+    assert watch.problems == []
+    assert server.complaints() == []
+
+
+def test_a_step_moves_nothing_on_the_page(page: Page, app_url: str) -> None:
+    visit(page, f"{app_url}/scale_out?load=hot&kill=1&kill_at=20&tick=17")
+    tops = set()
+    for _ in range(6):
+        stages(page).first.press("ArrowRight")
+        settle(page)
+        tops.add(page.evaluate(PLACES))
+    assert len(tops) == 1, tops
+
+
+def test_a_killed_replica_is_empty_and_its_request_goes_on_elsewhere(page: Page, app_url: str) -> None:
+    visit(page, f"{app_url}/scale_out?replicas=4&kill=1&kill_at=40&tick=40", 4)
+    expect(page.get_by_text("Tick 40: replica 1 is killed.")).to_be_visible()
+    expect(page.get_by_text("r17 → replica 4, attempt 2.")).to_be_visible()
+    expect(stages(page).first).to_contain_text("0 of 48 in use")
+    expect(stages(page).first).to_contain_text("aborted")
+    expect(stages(page).nth(3)).to_contain_text("r17")
+
+
+def test_another_router_keeps_the_tick(page: Page, app_url: str) -> None:
+    visit(page, f"{app_url}/scale_out?tick=25")
+    page.get_by_role("combobox", name=re.compile("Router")).click()
+    page.get_by_role("option", name="Round robin").click()
+    settle(page)
+    expect_ticks(page, 25)
+    assert "router=round_robin" in page.url
+    assert "tick=25" in page.url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("query", ["?kill=2&shared=on", "?replicas=16"])
+def test_axe_finds_nothing(open_context: Visitors, app_url: str, scheme: Any, query: str) -> None:
+    page = open_context(color_scheme=scheme).new_page()
+    visit(page, f"{app_url}/scale_out{query}", 0 if "16" in query else 3)
+    page.wait_for_timeout(800)
+    assert violations(page) == []
+
+
+def test_a_phone_needs_no_sideways_scrolling(open_context: Visitors, app_url: str) -> None:
+    page = open_context(viewport={"width": 390, "height": 844}).new_page()
+    visit(page, f"{app_url}/scale_out?kill=2")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    stages(page).first.press("ArrowRight")
+    expect_ticks(page, 1)
