@@ -12,6 +12,7 @@ from scheduler_core.events import (
     ChunkSteered,
     ConfigChanged,
     FaultInjected,
+    LowerTierQueried,
     RequestAdmitted,
     RequestSkipped,
     SkipReason,
@@ -92,8 +93,16 @@ def _check_batch(record: TickRecord, prompts: dict[str, int], config: EngineConf
     for event in record.events:
         if isinstance(event, RequestSkipped) and _SKIP_NUMBERS[event.reason] - dict(event.numbers).keys():
             _damaged(f"tick {record.tick} does not say why {event.request_id!r} was skipped")
+        if isinstance(event, LowerTierQueried) and not _is_possible(event, config):
+            _damaged(f"tick {record.tick} has an impossible load of {event.request_id!r}")
         if isinstance(event, RequestAdmitted) and event.hit_tokens > config.max_model_len:
             _damaged(f"tick {record.tick} has an impossible hit of {event.request_id!r}")
+
+
+def _is_possible(event: LowerTierQueried, config: EngineConfig) -> bool:
+    loaded = len(event.block_ids)
+    sizes = 0 <= loaded <= event.found_blocks <= config.num_blocks and event.first_block >= 0
+    return sizes and event.hit_tokens == loaded * config.block_size and event.seconds >= 0
 
 
 def _check_snapshot(snapshot: Snapshot, tick: int, prompts: dict[str, int], config: EngineConfig) -> None:

@@ -96,7 +96,7 @@ def test_a_file_is_read_back(tmp_path: Path):
 def test_every_kind_of_event_survives():
     made = [random_workload(seed).run() for seed in range(40)] + [EXAMPLE]
     seen = {type(event).__name__ for one in made for record in one.records for event in record.events}
-    elsewhere = {"FaultInjected", "FaultSwitchedOn", "LawBroken", "RequestRefused", "ChunkSteered"}
+    elsewhere = {"FaultInjected", "FaultSwitchedOn", "LawBroken", "RequestRefused", "ChunkSteered", "LowerTierQueried"}
     assert seen >= set(EVENT_TYPES) - elsewhere
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler_core.backends.kv_bytes import KVBytes
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.output import ModelRunnerOutput, SampledToken, SchedulerOutput
 from scheduler_core.trace import Backend
@@ -10,6 +11,7 @@ _FIRST_WORD_ID = 16
 _NUM_WORDS = 4_096
 #: Odd, so that successive places of an output get different words.
 _STRIDE = 2_654_435_761
+_NO_KV = KVBytes("uint64", (1,), bytes(8))
 
 
 class LengthOnlyRunner(SyntheticRunner):
@@ -36,6 +38,7 @@ class LengthOnlyRunner(SyntheticRunner):
 
     def allocate(self, num_blocks: int, block_size: int) -> None:
         """There is no KV to make room for."""
+        self._block_size = block_size
 
     def execute_model(self, output: SchedulerOutput) -> ModelRunnerOutput:
         words = self._words
@@ -47,8 +50,16 @@ class LengthOnlyRunner(SyntheticRunner):
             }
         )
 
-    def copy_out(self, block_ids: tuple[int, ...]) -> None:
-        """There is no KV to save."""
+    def copy_out(self, block_ids: tuple[int, ...]) -> tuple[int, ...]:
+        """There is no KV to save; the numbers stand for it."""
+        return block_ids
 
     def copy_in(self, saved: object, first_block: int, block_ids: tuple[int, ...]) -> None:
         """There is no KV to restore."""
+
+    def pack(self, saved: tuple[int, ...]) -> list[KVBytes]:
+        """A store below may be simulated as well: it keeps names, and nothing under them."""
+        return [_NO_KV] * len(saved)
+
+    def unpack(self, block: KVBytes) -> tuple[()]:
+        return ()

@@ -10,10 +10,14 @@ from scheduler_core.storage.backing import Contents
 
 
 class MemoryBacking:
-    """Holds up to `limit_bytes`; `tier` is the name under which its hits are told."""
+    """Holds up to `limit_bytes`; `tier` is the name under which its hits are told.
 
-    def __init__(self, limit_bytes: int, tier: str = "memory") -> None:
+    In a simulation, where values are empty, each counts as `value_bytes`.
+    """
+
+    def __init__(self, limit_bytes: int, tier: str = "memory", value_bytes: int | None = None) -> None:
         self.tier = tier
+        self._value_bytes = value_bytes
         self._limit = limit_bytes
         self._values: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
@@ -44,7 +48,7 @@ class MemoryBacking:
             for name, value in reversed(items):
                 self._drop(name)
                 self._values[name] = value
-                self._bytes += len(value)
+                self._bytes += self._size(value)
             while self._bytes > self._limit and self._values:
                 self._drop(next(iter(self._values)))
                 self._evictions += 1
@@ -65,4 +69,8 @@ class MemoryBacking:
         """Nothing to close."""
 
     def _drop(self, name: str) -> None:
-        self._bytes -= len(self._values.pop(name, b""))
+        if name in self._values:
+            self._bytes -= self._size(self._values.pop(name))
+
+    def _size(self, value: bytes) -> int:
+        return len(value) if self._value_bytes is None else self._value_bytes

@@ -9,11 +9,12 @@ import fakeredis
 import pytest
 
 from scheduler_core.backends.base import CopyError
+from scheduler_core.backends.length_only import LengthOnlyRunner
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine, fork
-from scheduler_core.errors import ConfigError
+from scheduler_core.errors import ConfigError, TraceError
 from scheduler_core.events import BlockEvicted, FaultInjected, LowerTierQueried, RequestPreempted
 from scheduler_core.narration import narrate_tick
 from scheduler_core.output import SchedulerOutput
@@ -187,6 +188,22 @@ def test_a_backend_without_kv_is_refused(store):
         Engine(trace.config, ReplayRunner(trace), store=store)
 
 
+def test_a_simulation_has_a_tier_of_a_real_size_without_any_kv():
+    block_bytes = 16 * 131_072
+    store = Tier(MemoryBacking(8 * block_bytes, "shared", value_bytes=block_bytes))
+    config = EngineConfig(cost="llama-3.1-8b-h100", num_blocks=200, max_num_batched_tokens=512, chunk_size=None)
+    told, seconds = [], []
+    for name in ("a", "a", "b", "a"):
+        made = Engine(config, LengthOnlyRunner(131_072), store=store)
+        trace = run(made, create_request(name, 97, 2))
+        store.flush()
+        told.append(tier_hits(trace)[name])
+        seconds += [event.seconds for event in events(trace, LowerTierQueried)]
+    assert told == [0, 96, 0, 32]
+    assert seconds == pytest.approx([tokens * 131_072 / 50e9 for tokens in told])
+    assert store.stats()[0].num_bytes == 8 * block_bytes
+
+
 # Records
 
 
@@ -202,6 +219,27 @@ def test_a_recorded_run_says_what_the_store_answered_and_is_read_back_equal(reco
     assert [event.hit_tokens for event in told] == [28, 16]
     assert all(event.seconds > 0 and event.num_bytes > 0 for event in told)
     assert "took 28 tokens from the cache kept below memory" in " ".join(s.whole for s in narrate_tick(recorded, 0))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"found_blocks": 10**12},
+        {"found_blocks": 1},
+        {"first_block": -1},
+        {"hit_tokens": 10_000},
+        {"seconds": -1.0},
+        {"request_id": "nobody"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_record_with_an_impossible_answer_of_the_store_is_refused(recorded, change):
+    first = recorded.records[0]
+    told = [dataclasses.replace(e, **change) if isinstance(e, LowerTierQueried) else e for e in first.events]
+    spoilt = dataclasses.replace(first, events=tuple(told))
+    trace = dataclasses.replace(recorded, records=(spoilt, *recorded.records[1:]))
+    with pytest.raises(TraceError):
+        Trace.from_json(trace.to_json())
 
 
 @pytest.mark.parametrize("real", [False, True], ids=["from the record", "computed again"])
