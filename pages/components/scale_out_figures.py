@@ -45,7 +45,7 @@ def kill_cost(fleet: FleetTrace) -> str:
         f"Replica {kill.replica + 1} was killed at tick {int(kill.time)}. Requests that went on elsewhere, each once: "
         f"{kill.num_requests}. Of their {figures['moved_tokens']:,} tokens of prompt and answer so far the new "
         f"replicas had {figures['moved_hit_tokens']:,} in their caches and computed {lost:,} again. The answers are "
-        "the same, as a token is drawn by its request and its place alone. Its cache is lost."
+        "the same, as a token is drawn by its request and its place alone. Its own memory is lost."
     )
 
 

@@ -10,10 +10,12 @@ import pytest
 
 from scheduler_core.__main__ import main
 from scheduler_core.bench.fleet.plan import Plan, parse_replicas, parse_routers
+from scheduler_core.bench.fleet.report import document, run_figures
 from scheduler_core.errors import BenchError
 from scheduler_core.replicas.config import ROUTERS
 from scheduler_core.serving_config import serving_config
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = ("--replicas", "1,4", "--requests", "6", "--output-len", "4", "--prefix-len", "64", "--prompt-len", "16")
 
 
@@ -51,6 +53,17 @@ def test_a_hundred_replicas_keep_prefixes_together_and_the_load_apart() -> None:
     figures = {router: plan.run(100, router).figures() for router in ("round_robin", "bounded_hash")}
     assert figures["bounded_hash"]["completed"] == 600
     assert figures["bounded_hash"]["prefix_hit_rate"] > 2 * figures["round_robin"]["prefix_hit_rate"]
+
+
+def test_the_recorded_figures_can_be_had_again() -> None:
+    recorded = json.loads((ROOT / "assets" / "benchmarks" / "fleet.json").read_text())
+    assert [(run["num_replicas"], run["router"]) for run in recorded["runs"]] == [
+        (number, router) for number in (1, 10, 100, 1_000) for router in ROUTERS
+    ]
+    plan = Plan(serving_config("llama-3.1-8b-h100").replace(num_blocks=2_048))
+    again = json.loads(json.dumps(document(plan, [run_figures(plan.run(10, router)) for router in ROUTERS])))
+    assert again["plan"] == recorded["plan"]
+    assert again["runs"] == recorded["runs"][5:10]
 
 
 @pytest.mark.parametrize("text", ["0", "1,x", "1001", "", "-3", "1.5"])
