@@ -46,6 +46,25 @@ store.close()
 """
 
 
+FILL_A_FULL_DISK = """
+import json, resource, sys
+from scheduler_core.storage.open_store import open_store
+from tests.storage.chains import blocks, chain, kv
+store = open_store(sys.argv[1], limit_bytes=64 << 20)
+store.put(blocks(chain(6), size=20_000))
+store.flush()
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+for number in range(1, 8):
+    store.put(blocks(chain(6, first_token=1_000 * number), size=20_000))
+    store.flush()
+found = [len(store.get(chain(6, first_token=1_000 * number))) for number in range(8)]
+whole = all(block.kv == kv(address, 20_000) for block, address in zip(store.get(chain(6)), chain(6)))
+[told] = store.stats()
+print(json.dumps([found, whole, told.drops, told.errors, told.last_error]))
+store.close()
+"""
+
+
 def start(script: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", script, *arguments],
@@ -75,6 +94,21 @@ def test_killed_while_writing_every_block_that_is_there_is_whole(tmp_path: Path,
     assert (stats.unusable, stats.errors) == (0, 0)
     asked = chain(6, first_token=1_000 * (last + 1))
     assert len(store.get(asked)) in (0, 6), "a write is there as a whole or not at all"
+    store.close()
+
+
+def test_where_the_system_gives_no_more_room_writes_are_dropped_and_counted_and_what_is_there_stays(tmp_path: Path):
+    folder = str(tmp_path / "store")
+    process = start(FILL_A_FULL_DISK, folder)
+    found, whole, drops, errors, last_error = json.loads(process.communicate()[0])
+    assert process.returncode == 0
+    assert (found[0], whole) == (6, True)
+    assert 6 * found.count(0) == drops > 0
+    assert set(found) == {0, 6}
+    assert errors == found.count(0)
+    assert "too large" in last_error
+    store = open_store(folder, limit_bytes=64 << 20)
+    assert [len(store.get(chain(6, first_token=1_000 * number))) for number in range(8)] == found
     store.close()
 
 

@@ -92,13 +92,15 @@ def test_redis_killed_and_restarted_under_load_fails_no_request_and_changes_no_t
     told: dict[str, list[int]] = {}
     reasons, faults, hits = {}, [], []
     for number, name in enumerate(prompts):
-        if number == 20:
-            redis_server.kill()
-        if number == 40:
-            redis_server.start()
-            time.sleep(0.5)  # longer than the longest pause so far
         made = engine(store)
         made.add_request(create_request(name, prompts[name]))
+        if number == 20:
+            made.step()
+            redis_server.kill()
+        if number == 40:
+            made.step()
+            redis_server.start()
+            time.sleep(0.5)  # longer than the longest pause so far
         trace = made.run()
         store.flush()
         told |= outputs(trace)
@@ -108,8 +110,8 @@ def test_redis_killed_and_restarted_under_load_fails_no_request_and_changes_no_t
     assert told == expected
     assert set(reasons.values()) == {FinishReason.LENGTH}
     assert faults == []
-    assert min(hits[1:20]) == 16
-    assert set(hits[20:40]) == {0}
+    assert min(hits[1:21]) == 16
+    assert set(hits[21:41]) == {0}
     assert hits[-1] == 16
     [stats] = store.stats()
     assert stats.errors > 0
