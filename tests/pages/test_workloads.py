@@ -78,10 +78,10 @@ def test_the_page_offers_a_load_and_servers_and_says_what_to_do():
 
 
 def test_a_run_gives_figures_of_every_configuration_with_their_samples(outcomes: Outcomes):
-    at = ran(servers="vllm;sarathi;no_cache")
+    at = ran(servers="vllm;sarathi;vllm:enable_prefix_caching=false")
     assert "The run is done" in texts(at)
     glance = at.dataframe[0].value
-    assert list(glance["configuration"]) == ["vLLM", "Sarathi", "No prefix cache"]
+    assert list(glance["configuration"]) == ["vLLM", "Sarathi", "vLLM, no prefix cache"]
     assert list(glance["completed"]) == ["40 of 40"] * 3
     percentiles = at.dataframe[-1].value
     assert list(percentiles["n"][percentiles["latency"] == "TTFT"]) == ["40"] * 3

@@ -9,6 +9,7 @@ import pytest
 from pages.components.chart import label
 from pages.components.workloads.state import (
     DEFAULT_SERVERS,
+    READY,
     OwnServer,
     WorkloadState,
     from_query,
@@ -95,8 +96,8 @@ def test_numbers_past_the_limits_are_clamped():
 
 
 def test_a_link_with_many_configurations_takes_the_first_four():
-    state, _ = from_query({"servers": "vllm;sarathi;tickscope;no_cache;static_batching;article"}, 1_000)
-    assert state.chosen == ("vllm", "sarathi", "tickscope", "no_cache")
+    state, _ = from_query({"servers": "vllm;sarathi;tickscope;article;static_batching;vllm:chunk_size=9"}, 1_000)
+    assert state.chosen == ("vllm", "sarathi", "tickscope", "article")
     assert from_query({"servers": ";;"}, 1_000)[0].chosen == DEFAULT_SERVERS
 
 
@@ -107,6 +108,13 @@ def test_a_configuration_of_ones_own_leaves_machine_and_seed_alone():
     [server] = state.servers()
     assert (server.config.cost, server.config.num_blocks) == ("llama-3.1-8b-h100", 900)
     assert server.name == "vLLM with num blocks 900"
+
+
+def test_each_ready_configuration_differs_from_vllm_in_one_switch():
+    vllm = WorkloadState().server_config("vllm")
+    for own, name in READY.items():
+        assert len(WorkloadState().server_config(own.key).changed_from(vllm)) == 1
+        assert WorkloadState().labels()[own.key] == name
 
 
 def test_text_of_users_in_a_figure_is_no_markup():

@@ -11,6 +11,7 @@ from pages.components.terms import mark
 #: One for each configuration, in order, with a dash so that colour is not all that tells them apart.
 COLORS = (BLUE, VERMILLION, GREEN, PURPLE)
 DASHES = ("solid", "dash", "dot", "dashdot")
+SYMBOLS = ("circle", "square", "diamond", "cross")
 NOTHING = "–"
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from pages.components.plain import cut
 from pages.components.workloads.examples import DEFAULT_EXAMPLE, EXAMPLES, example_load
 from pages.components.workloads.work import Server
-from scheduler_core.config import PRESETS, EngineConfig
-from scheduler_core.errors import TickscopeError
+from scheduler_core.config import EngineConfig
+from scheduler_core.errors import ConfigError, TickscopeError
 from scheduler_core.load.config import ARRIVALS, LoadConfig, parse_tenants
 from scheduler_core.load.lengths import Lengths
 from scheduler_core.roofline import REAL
@@ -34,7 +34,6 @@ PRESET_LABELS = {
     "sarathi": "Sarathi",
     "tickscope": "Tickscope",
     "static_batching": "Static batching",
-    "no_cache": "No prefix cache",
     "article": "One lane",
 }
 
@@ -60,6 +59,13 @@ class OwnServer:
     def label(self) -> str:
         told = ", ".join(f"{name.replace('_', ' ')} {_word(value)}" for name, value in self.changes)
         return f"{PRESET_LABELS[self.preset]} with {told}"
+
+
+#: One switch of vLLM's way each, so that a difference has one cause.
+READY = {
+    OwnServer("vllm", (("enable_prefix_caching", False),)): "vLLM, no prefix cache",
+    OwnServer("vllm", (("enable_chunked_prefill", False),)): "vLLM, no chunks",
+}
 
 
 def _word(value: Any) -> str:
@@ -93,7 +99,7 @@ class WorkloadState:
 
     def labels(self) -> dict[str, str]:
         """Every configuration on offer: its key and its name."""
-        return PRESET_LABELS | {own.key: own.label for own in self.own}
+        return PRESET_LABELS | {own.key: READY.get(own, own.label) for own in (*READY, *self.own)}
 
     def servers(self) -> list[Server]:
         """The chosen configurations on the machine; raises `ConfigError`."""
@@ -104,7 +110,7 @@ class WorkloadState:
         """One configuration on the machine; raises `ConfigError`."""
         preset, _, _ = key.partition(":")
         config = serving_config(self.machine, preset)
-        own = next((each for each in self.own if each.key == key), None)
+        own = next((each for each in (*READY, *self.own) if each.key == key), None)
         return config.replace(**dict(own.changes)) if own else config
 
 
@@ -210,8 +216,8 @@ def _read_servers(state: WorkloadState, text: str, messages: list[str]) -> None:
 def parse_own(text: str, machine: str) -> OwnServer:
     """As in a link: PRESET:FIELD=VALUE,FIELD=VALUE; raises `ConfigError`."""
     preset, _, settings = text.partition(":")
-    if preset not in PRESETS:
-        EngineConfig.preset(preset)
+    if preset not in PRESET_LABELS:
+        raise ConfigError(f"there is no preset {preset!r}; the presets are {', '.join(PRESET_LABELS)}")
     changes = tuple(EngineConfig.parse_setting(each) for each in settings.split(",") if each)
     own = OwnServer(preset, tuple((name, value) for name, value in changes if name not in ("cost", "seed")))
     serving_config(machine, preset).replace(**dict(own.changes))

@@ -10,7 +10,7 @@ import streamlit as st
 
 from pages.components.chart import Chart, label, look
 from pages.components.plain import visible
-from pages.components.workloads.drawn import COLORS, NOTHING, amount, draw
+from pages.components.workloads.drawn import COLORS, NOTHING, SYMBOLS, amount, draw
 from pages.components.workloads.work import Outcome
 from scheduler_core.summary import FEWEST_FOR_P99, Targets
 
@@ -39,11 +39,12 @@ def tenant_chart(outcomes: Sequence[Outcome], names: Sequence[str], targets: Tar
     for number, outcome in enumerate(outcomes):
         found = outcome.figures(targets)["fairness"]["tenants"]
         server = label(outcome.server.name)
-        figure.add_bar(
+        figure.add_scatter(
             x=[label(name) for name in names],
             y=[found.get(name, {}).get("median_ttft_ms") for name in names],
             name=server,
-            marker={"color": COLORS[number], "pattern": {"shape": ("", "/", ".", "x")[number]}},
+            mode="markers",
+            marker={"color": COLORS[number], "symbol": SYMBOLS[number], "size": 13},
             hovertemplate=f"%{{x}}: %{{y:,.4g}} ms<extra>{server}</extra>",
         )
         for name in names:
@@ -66,7 +67,8 @@ def tenant_chart(outcomes: Sequence[Outcome], names: Sequence[str], targets: Tar
                 }
             )
     look(figure, height=300, x_title="tenant", y_title="median TTFT, ms")
-    figure.update_layout(barmode="group", bargap=0.35)
+    # Not bars, as configurations may be a thousandfold apart and a bar has to begin at 0.
+    figure.update_yaxes(type="log", tickformat=",")
     alt = f"Median time to first token of {len(names)} tenants under {len(outcomes)} configurations."
     return Chart("tenants", "Who waits how long", "", alt, figure, pd.DataFrame(rows))
 
