@@ -225,7 +225,7 @@ def test_nothing_that_the_description_of_the_interface_allows_makes_the_server_f
     fixed = ["--generation-deterministic", "--no-color"]
     with serve(tmp_path, env={"TICKSCOPE_SERVE_MAX_OUTPUT_TOKENS": "4"}) as server:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json"]
-        told = subprocess.run([*command, *options, *fixed], capture_output=True, text=True, timeout=120)
+        told = subprocess.run([*command, *options, *fixed], capture_output=True, text=True, timeout=120, cwd=tmp_path)
         assert told.returncode == 0, told.stdout
         assert server.value("requests_finished_total") > 0
 
