@@ -17,7 +17,7 @@ class Meanings {
     const { root } = this.stage;
     const legend = LEGEND.map(([name]) => [name, root.querySelector(`.legend .key.${name}`).parentElement]);
     const headings = [...root.querySelectorAll(".panel")].map((panel) => [panel.classList[panel.classList.length - 1], panel.querySelector("h2")]);
-    return [...legend, ...headings];
+    return [...legend, ["loaded", root.querySelector(".legend .key.loaded").parentElement], ...headings];
   }
 
   /** `terms` is name -> [title, definition]. */

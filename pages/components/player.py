@@ -47,6 +47,7 @@ _SCRIPTS = (
 #: The glossary's term behind each mark of the legend and each panel.
 _MEANINGS = {
     "cached": "hit",
+    "loaded": "cache-below-memory",
     "computed": "prefill",
     "chunk": "chunk",
     "generated": "decode",
