@@ -27,10 +27,11 @@ _FIRST = ("timeline", "narration", "host")
 _OTHERS = (*_FIRST, "buttons")
 
 _LESSON = """
-- **Why affinity raises hits.** Each cache knows only what its own replica has computed. Spread over n replicas, a
+- **Why prefix affinity raises hits.** Each cache knows only what its own replica has computed. Spread over n replicas, a
   shared beginning is computed n times and takes blocks in n pools. Sent to one home, it is computed once.
 - **Why a load bound is needed.** A popular beginning would send everybody to one replica while the others idle. With a
-  bound, the home keeps its requests only while it owes at most so many times the mean of outstanding tokens.
+  bound, the home takes a request only while its outstanding tokens are at most so many times the mean. Outstanding
+  are the tokens of prompts and answers that a replica has been sent and has not delivered yet.
 - **What a kill costs.** The KV of its requests is computed again elsewhere, and its cache is gone. No request is lost
   and none is answered twice, as the router knows who got which tokens.
 - **What a shared tier changes.** What one replica has computed is written behind, and the others load it instead of
