@@ -355,6 +355,19 @@ def test_a_draining_server_says_so() -> None:
     run(work())
 
 
+def test_health_says_when_the_model_does_not_answer() -> None:
+    async def work() -> None:
+        async with served(planned(PlannedFault("slow", seconds=0.5)), quick(stall_s=0.1)) as what:
+            asking = asyncio.create_task(what.complete(max_tokens=2))
+            await until(lambda: what.engine.is_stalled)
+            answer = await what.client.get("/health")
+            assert (answer.status_code, answer.json()["status"]) == (503, "stalled")
+            assert (await asking).status_code == 200
+            assert (await what.client.get("/health")).json() == {"status": "ok", "in_flight": 0}
+
+    run(work())
+
+
 def test_a_failed_model_is_a_500_that_names_the_dead_letter(tmp_path: Path) -> None:
     box = DeadLetters(tmp_path)
     whole, stream = ask(

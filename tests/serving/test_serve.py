@@ -220,6 +220,52 @@ def test_dead_letters_are_listed_replayed_and_purged(tmp_path: Path, command: Co
     assert command("dead-letters", "purge", *box)[1] == "1 dead letters thrown away\n"
 
 
+def test_after_a_storm_of_clients_every_request_has_ended_in_one_way(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        '[[faults]]\nkind = "raise"\nfirst = 4\nevery = 5\n[[faults]]\nkind = "nan"\nfirst = 2\nevery = 7\n'
+    )
+    ends = dict.fromkeys(("whole", "left", "refused", "dead"), 0)
+
+    async def one(client: openai.AsyncOpenAI, number: int) -> None:
+        await asyncio.sleep(number % 10 * 0.02)
+        try:
+            parts = await client.completions.create(
+                model="synthetic", prompt=f"number {number}", max_tokens=10 + number % 9, stream=True
+            )
+            async for _ in parts:
+                if number % 4 == 0:
+                    await parts.close()
+                    ends["left"] += 1
+                    return
+            ends["whole"] += 1
+        except openai.RateLimitError:
+            ends["refused"] += 1
+        except openai.APIError as problem:
+            ends["dead"] += "kept as dead letter" in problem.message
+
+    async def work(server: Server) -> None:
+        async with server.async_client() as client:
+            await asyncio.gather(*(one(client, number) for number in range(60)))
+        async with asyncio.timeout(20):
+            while server.value("scheduler_running_requests") or server.value("scheduler_queue_length"):
+                await asyncio.sleep(0.05)
+
+    limits = ("--set", "max_num_seqs=4", "--set", "num_blocks=16", "--max-waiting", "20")
+    with serve(tmp_path, "--fault-plan", str(plan), *limits) as server:
+        asyncio.run(work(server))
+        names = ("finished", "refused", "aborted", "dead")
+        told = {name: server.value(f"requests_{name}_total") for name in names}
+        assert sum(told.values()) == server.value("requests_submitted_total") == 60
+        assert (told["refused"], told["dead"]) == (ends["refused"], ends["dead"])
+        # Some who leave do so when the answer is complete already.
+        assert told["finished"] >= ends["whole"]
+        assert told["aborted"] <= ends["left"]
+        assert server.value("dead_letters") == ends["dead"]
+        assert server.value("kv_cache_usage_ratio") == 0
+        assert server.value("model_call_retries_total") > 0
+
+
 def test_nothing_that_the_description_of_the_interface_allows_makes_the_server_fail(tmp_path: Path) -> None:
     options = ["--phases", "fuzzing", "--checks", "not_a_server_error", "--max-examples", "15"]
     fixed = ["--generation-deterministic", "--no-color"]
