@@ -27,8 +27,8 @@ _FIRST = ("timeline", "narration", "host")
 _OTHERS = (*_FIRST, "buttons")
 
 _LESSON = """
-- **Why prefix affinity raises hits.** Each cache knows only what its own replica has computed. Spread over n replicas, a
-  shared beginning is computed n times and takes blocks in n pools. Sent to one home, it is computed once.
+- **Why prefix affinity raises hits.** Each cache knows only what its own replica has computed. Spread over n
+  replicas, a shared beginning is computed n times and takes blocks in n pools. Sent to one home, it is computed once.
 - **Why a load bound is needed.** A popular beginning would send everybody to one replica while the others idle. With a
   bound, the home takes a request only while its outstanding tokens are at most so many times the mean. Outstanding
   are the tokens of prompts and answers that a replica has been sent and has not delivered yet.
