@@ -256,8 +256,8 @@ def test_a_stalled_tick_fails_the_attempt_and_its_late_result_is_dropped(tmp_pat
     ask = create_ask(max_tokens=4)
 
     async def work() -> None:
-        hang = PlannedFault("slow", first=2, seconds=0.6)
-        async with engine(planned(hang), quick(stall_s=0.2)) as made:
+        hang = PlannedFault("slow", first=2, seconds=1.2)
+        async with engine(planned(hang), quick(stall_s=0.4)) as made:
             assert await read(made.submit(ask)) == solo(ask)
             assert made.counters.retries == 1
             assert made.counters.late_tokens == 1

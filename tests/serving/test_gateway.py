@@ -357,7 +357,7 @@ def test_a_draining_server_says_so() -> None:
 
 def test_health_says_when_the_model_does_not_answer() -> None:
     async def work() -> None:
-        async with served(planned(PlannedFault("slow", seconds=0.5)), quick(stall_s=0.1)) as what:
+        async with served(planned(PlannedFault("slow", seconds=1.2)), quick(stall_s=0.4)) as what:
             asking = asyncio.create_task(what.complete(max_tokens=2))
             await until(lambda: what.engine.is_stalled)
             answer = await what.client.get("/health")
