@@ -41,6 +41,14 @@ def test_every_request_is_served_at_every_size_under_every_router(
     assert all(run["completed"] == 6 * run["num_replicas"] and not run["failed"] for run in runs)
 
 
+def test_a_kill_moves_requests_and_loses_none() -> None:
+    plan = Plan(serving_config("llama-3.1-8b-h100").replace(num_blocks=512), rate=20.0, kill_at=0.5)
+    trace = plan.run(3, "least_loaded")
+    assert [(kill.time, kill.replica) for kill in trace.kills] == [(0.5, 2)]
+    assert len(trace.moved) == trace.kills[0].num_requests > 0
+    assert trace.figures()["completed"] == 60
+
+
 def test_people_get_a_table_and_its_terms(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench_fleet(monkeypatch, *SMALL, "--router", "bounded_hash") == 0
     shown = capsys.readouterr().out

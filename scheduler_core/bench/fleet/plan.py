@@ -54,7 +54,7 @@ class Plan:
         kills = () if self.kill_at is None or num_replicas == 1 else (Kill(self.kill_at, num_replicas - 1),)
         prefix_blocks = max(1, self.prefix_tokens // self.engine.block_size)
         return FleetConfig(
-            num_replicas, router, self.load_bound, self.load_floor, min(prefix_blocks, 4), self.seed, kills
+            num_replicas, router, self.load_bound, self.load_floor, min(prefix_blocks, 4), self.seed, kills=kills
         )
 
     def run(self, num_replicas: int, router: str) -> FleetTrace:
