@@ -74,7 +74,9 @@ def _draw(shown: Lesson, fresh: bool) -> None:
 
 def _head(shown: Lesson, state: LessonState) -> None:
     """Title and progress, with the way into the teacher view."""
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="lesson_head"):
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="lesson_head"
+    ):
         with st.container(key="lesson_title"):
             head(shown, state)
         with st.container(horizontal=True, horizontal_alignment="right", gap="small", width="content", key="pills"):
