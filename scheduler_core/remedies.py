@@ -68,9 +68,7 @@ def budget_remedy(subject: str, skip: Skip) -> str:
     size = skip.config.block_size
     growth = sum(_more_blocks(i, wanted[i.request_id], size) for i in items) + sum(-(-w // size) for w in skipped)
     # Tokens that a preemption gave back, or that "prefill_first" gives to newcomers, are not on record.
-    is_hidden = decodes_later(skip.config) or any(
-        isinstance(event, RequestPreempted) for event in skip.record.events
-    )
+    is_hidden = decodes_later(skip.config) or any(isinstance(event, RequestPreempted) for event in skip.record.events)
     if is_hidden or not _surely_fits(skip, growth):
         return f"{subject} needs a larger token budget; only then is memory asked for ({_free(skip)})."
     return options(subject, [f"with a token budget of {needed:,}"])
