@@ -494,7 +494,7 @@ _USUAL: dict[str, Any] = {
 _BODIES = st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=4).map(lambda odd: {**_USUAL, **odd})
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.sampled_from(["/v1/completions", "/v1/chat/completions"]), _BODIES | _JSON)
 def test_no_body_makes_the_server_fail(path: str, body: Any) -> None:
     (answer,) = ask(
@@ -506,7 +506,7 @@ def test_no_body_makes_the_server_fail(path: str, body: Any) -> None:
         error(answer)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.binary(max_size=60), st.sampled_from([None, "application/json", "text/plain", "multipart/form-data"]))
 def test_no_bytes_make_the_server_fail(body: bytes, content_type: str | None) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
