@@ -8,8 +8,17 @@ const LOOK_MS = 250;
 const waiting = new Map();
 let timer = 0;
 
+/** A hand on the page soon makes the stage speak, and of two parts that speak at once only one is heard. */
+const CALM_MS = 600;
+let touched = -CALM_MS;
+for (const kind of ["pointerdown", "pointerup", "keydown"]) {
+  document.addEventListener(kind, () => (touched = performance.now()), { capture: true, passive: true });
+}
+
 function ask() {
-  timer = 0;
+  const rest = touched + CALM_MS - performance.now();
+  timer = rest > 0 ? setTimeout(ask, rest) : 0;
+  if (timer) return;
   const [held, send] = waiting.entries().next().value ?? [];
   if (!held) return;
   waiting.delete(held);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -36,7 +37,13 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         async with asyncio.timeout(60):
             return await work
 
-    return asyncio.run(bounded())
+    return in_a_loop_of_its_own(bounded())
+
+
+def in_a_loop_of_its_own(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, in a thread: the browser's driver may hold a running loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def create_config(**knobs: Any) -> EngineConfig:

@@ -15,6 +15,7 @@ import promql_parser
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.serving.helpers import in_a_loop_of_its_own
 from tests.serving.prometheus_process import Prometheus, prometheus
 from tests.serving.test_operations_files import ALERTS, DASHBOARD
 from tests.serving.test_serve import Server, serve
@@ -73,7 +74,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     ):
         watcher.until(lambda: watcher.now("requests_submitted_total") == [0])
         start = time.time()
-        asyncio.run(load(server))
+        in_a_loop_of_its_own(load(server))
         watcher.until(lambda: watcher.now("requests_submitted_total") == [server.value("requests_submitted_total")])
         time.sleep(1)  # some scrapes more, so that rates have something behind the last change
         yield Watched(watcher, server, start, time.time())

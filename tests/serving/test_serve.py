@@ -21,6 +21,7 @@ import pytest
 
 from scheduler_core.__main__ import main
 from scheduler_core.trace import Trace
+from tests.serving.helpers import in_a_loop_of_its_own
 
 MESSAGES: Any = [{"role": "user", "content": "Say hello."}]
 
@@ -134,7 +135,7 @@ def test_thirty_two_streams_at_once_each_say_what_they_say_alone(server: Server)
             together = await asyncio.gather(*(stream(client, prompt) for prompt in prompts))
             assert together == [await stream(client, prompt) for prompt in prompts]
 
-    asyncio.run(work())
+    in_a_loop_of_its_own(work())
 
 
 def test_a_client_that_leaves_a_stream_is_noticed(server: Server) -> None:
@@ -149,7 +150,7 @@ def test_a_client_that_leaves_a_stream_is_noticed(server: Server) -> None:
             while server.value("requests_aborted_total") == before or server.value("kv_cache_usage_ratio"):
                 await asyncio.sleep(0.05)
 
-    asyncio.run(wait())
+    in_a_loop_of_its_own(wait())
     assert server.value("scheduler_running_requests") == 0
 
 
@@ -253,7 +254,7 @@ def test_after_a_storm_of_clients_every_request_has_ended_in_one_way(tmp_path: P
 
     limits = ("--set", "max_num_seqs=4", "--set", "num_blocks=16", "--max-waiting", "20")
     with serve(tmp_path, "--fault-plan", str(plan), *limits) as server:
-        asyncio.run(work(server))
+        in_a_loop_of_its_own(work(server))
         names = ("finished", "refused", "aborted", "dead")
         told = {name: server.value(f"requests_{name}_total") for name in names}
         assert sum(told.values()) == server.value("requests_submitted_total") == 60
@@ -323,5 +324,5 @@ def test_the_real_model_streams_to_many_what_it_says_to_one(tmp_path: Path) -> N
             assert "Paris" in together[1]
 
     with serve(tmp_path, "--set", "num_blocks=256", backend="model") as server:
-        asyncio.run(work(server))
+        in_a_loop_of_its_own(work(server))
         assert server.value("cache_hit_ratio") > 0
