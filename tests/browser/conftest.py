@@ -46,9 +46,10 @@ class Server:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def complaints(self) -> list[str]:
-        """Lines of the log that tell of a mistake."""
-        marks = ("Traceback", "Error", "Exception", "WARNING", "Warning", "not a valid config")
-        return [line for line in self.log().splitlines() if any(mark in line for mark in marks)]
+        """Lines of the log that tell of a mistake, and the places in our own code that they name."""
+        marks = ("Traceback", "Error", "Exception", "WARNING", "Warning", "not a valid config", 'File "')
+        found = [line for line in self.log().splitlines() if any(mark in line for mark in marks)]
+        return found if any('File "' not in line for line in found) else []
 
     def stop(self) -> None:
         self.process.terminate()
