@@ -445,7 +445,7 @@ def test_two_visitors_run_the_model_at_once_and_each_gets_what_one_alone_gets(
         expect(page.locator(".st-key-live_bar")).to_contain_text("The run is done", timeout=600_000)
         recorded = recording(name)
         assert recorded is not None
-        expect(stage(page)).to_contain_text(f"of {len(recorded.records) - 1}")
+        expect(stage(page)).to_contain_text(f"of {len(recorded.records) - 1}", timeout=30_000)
         stage(page).press("End")
         last = stage(page).get_attribute("data-state-hash")
         settle(page)
