@@ -8,10 +8,10 @@ from typing import Any
 
 from scheduler_core.backends.base import ModelRunner
 from scheduler_core.backends.kv_bytes import KVBytes, KVFormat, KVPacker
+from scheduler_core.backends.runner_proxy import RunnerProxy
 from scheduler_core.errors import ConfigError
 from scheduler_core.output import ModelRunnerOutput, ScheduledRequest, SchedulerOutput
 from scheduler_core.request import RequestSpec
-from scheduler_core.trace import Backend
 
 
 def resumed_spec(spec: RequestSpec, so_far: Sequence[int], time: float) -> RequestSpec:
@@ -22,11 +22,11 @@ def resumed_spec(spec: RequestSpec, so_far: Sequence[int], time: float) -> Reque
     return replace(spec, prompt_token_ids=prompt, sampling=rest, arrival_time=time)
 
 
-class ResumedRunner:
+class ResumedRunner(RunnerProxy):
     """Another runner, told the true place in its output of every token, so that the same ones are drawn."""
 
     def __init__(self, runner: ModelRunner) -> None:
-        self._runner = runner
+        super().__init__(runner)
         self._packer = runner if isinstance(runner, KVPacker) else None
         self._begun: dict[str, tuple[RequestSpec, int]] = {}
 
@@ -44,41 +44,6 @@ class ResumedRunner:
             return item
         spec, so_far = self._begun[item.request_id]
         return replace(item, output_index=item.output_index + so_far, sampling=spec.sampling)
-
-    # The rest is the other runner's
-
-    @property
-    def backend(self) -> Backend:
-        return self._runner.backend
-
-    @property
-    def eos_token_ids(self) -> tuple[int, ...]:
-        return self._runner.eos_token_ids
-
-    @property
-    def max_model_len(self) -> int | None:
-        return self._runner.max_model_len
-
-    def allocate(self, num_blocks: int, block_size: int) -> None:
-        self._runner.allocate(num_blocks, block_size)
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        return self._runner.encode(text)
-
-    def encode_chat(self, text: str, system: str | None = None) -> tuple[int, ...]:
-        return self._runner.encode_chat(text, system)
-
-    def decode(self, token_ids: tuple[int, ...] | list[int]) -> str:
-        return self._runner.decode(token_ids)
-
-    def token_text(self, token_id: int) -> str:
-        return self._runner.token_text(token_id)
-
-    def copy_out(self, block_ids: tuple[int, ...]) -> Any:
-        return self._runner.copy_out(block_ids)
-
-    def copy_in(self, saved: Any, first_block: int, block_ids: tuple[int, ...]) -> None:
-        self._runner.copy_in(saved, first_block, block_ids)
 
     # For a store below the pool
 

@@ -13,7 +13,7 @@ from typing import Any
 from scheduler_core.backends.base import CopyError
 from scheduler_core.errors import ConfigError
 from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
-from scheduler_core.serving.runner_proxy import RunnerProxy
+from scheduler_core.serving.runner_proxy import ServedRunnerProxy
 from scheduler_core.serving.served_model import ServedRunner
 
 KINDS = ("raise", "nan", "slow", "copy_out", "copy_in")
@@ -75,7 +75,7 @@ class PlannedFailure(Exception):
     """What a planned call of the model raises."""
 
 
-class FaultyRunner(RunnerProxy):
+class FaultyRunner(ServedRunnerProxy):
     """A runner with planned faults."""
 
     def __init__(self, runner: ServedRunner, plan: tuple[PlannedFault, ...]) -> None:

@@ -6,10 +6,10 @@ import dataclasses
 
 from scheduler_core.output import ModelRunnerOutput, SampledToken, ScheduledRequest, SchedulerOutput
 from scheduler_core.serving.attempt import is_retry
-from scheduler_core.serving.runner_proxy import RunnerProxy
+from scheduler_core.serving.runner_proxy import ServedRunnerProxy
 
 
-class SplittingRunner(RunnerProxy):
+class SplittingRunner(ServedRunnerProxy):
     """The first failure fails the whole batch, as it may be a passing one.
 
     If a batch fails in which somebody tries again, its halves are computed apart, down to the requests that fail alone.

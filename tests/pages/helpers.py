@@ -6,7 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from streamlit.testing.v1 import AppTest
+
+from pages.components.runs import Workload
+from scheduler_core.backends.synthetic import SyntheticRunner
+from scheduler_core.config import EngineConfig
+from scheduler_core.engine import Engine
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYGROUND = "pages/playground.py"
@@ -62,3 +68,23 @@ def assert_drawn(at: AppTest) -> None:
     assert not at.exception, at.exception
     assert at.title
     assert stage_data(at)["run"]["ticks"] > 0
+
+
+def live_runs_of_made_up_tokens(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
+    """Have live runs compute made-up tokens, without weights; the engines made stand in the list."""
+    runs: list[Engine] = []
+
+    def factory(chosen: Workload, config: EngineConfig, weights: object) -> Any:
+        def make(report: object) -> tuple[Engine, SyntheticRunner]:
+            runner = SyntheticRunner(eos_every=5)
+            engine = Engine(config, runner)
+            for spec in chosen.scenario.specs(runner):
+                engine.add_request(spec)
+            runs.append(engine)
+            return engine, runner
+
+        return make
+
+    monkeypatch.setattr("pages.components.live._factory", factory)
+    monkeypatch.setattr("pages.components.live._weights", lambda: None)
+    return runs

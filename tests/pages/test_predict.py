@@ -14,14 +14,20 @@ from pages.components.imported import ImportedRun
 from pages.components.own_requests import OwnRequest, pack
 from pages.components.player_payload import payload
 from pages.components.predict_state import Quiz
-from pages.components.runs import Workload, recording, scenario_names
+from pages.components.runs import recording, scenario_names
 from pages.components.teach_score import KIND_WORDS
-from scheduler_core.backends.synthetic import SyntheticRunner
-from scheduler_core.config import EngineConfig
-from scheduler_core.engine import Engine
 from scheduler_core.predictions import Question, right_values
 from scheduler_core.trace import Trace
-from tests.pages.helpers import PLAYGROUND, assert_drawn, component, open_home, open_playground, stage_data, state
+from tests.pages.helpers import (
+    PLAYGROUND,
+    assert_drawn,
+    component,
+    live_runs_of_made_up_tokens,
+    open_home,
+    open_playground,
+    stage_data,
+    state,
+)
 
 
 def quiz(at: AppTest) -> Quiz:
@@ -306,21 +312,7 @@ def test_a_run_from_a_file_is_asked_about():
 
 
 def test_a_live_run_is_asked_about_once_it_is_done(monkeypatch: pytest.MonkeyPatch):
-    runs = []
-
-    def factory(chosen: Workload, config: EngineConfig, weights: object) -> Any:
-        def make(report: object) -> tuple[Engine, SyntheticRunner]:
-            runner = SyntheticRunner(eos_every=5)
-            engine = Engine(config, runner)
-            for spec in chosen.scenario.specs(runner):
-                engine.add_request(spec)
-            runs.append(engine)
-            return engine, runner
-
-        return make
-
-    monkeypatch.setattr("pages.components.live._factory", factory)
-    monkeypatch.setattr("pages.components.live._weights", lambda: None)
+    runs = live_runs_of_made_up_tokens(monkeypatch)
     at = open_playground(scenario="first_steps", backend="live", predict="on")
     at.button(key="live_start").click().run()
     for _ in range(200):

@@ -18,12 +18,10 @@ from pages.components.settings import limits
 from pages.components.strip import live_source, worker
 from pages.components.sweep import Hole
 from scheduler_core.backends.replay import ReplayRunner
-from scheduler_core.backends.synthetic import SyntheticRunner
-from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine
 from scheduler_core.sensitivity import FIGURES, Reading, read
 from scheduler_core.trace import Trace
-from tests.pages.helpers import assert_drawn, open_playground, state
+from tests.pages.helpers import assert_drawn, live_runs_of_made_up_tokens, open_playground, state
 
 NAMES = ("first_steps", "time_slices")
 
@@ -270,21 +268,7 @@ def test_a_live_run_without_all_its_tokens_gets_made_up_ones_and_says_so(computi
 
 
 def test_a_live_run_has_its_strips_and_lends_them_its_tokens_when_it_is_over(monkeypatch: pytest.MonkeyPatch):
-    runs = []
-
-    def factory(chosen: Workload, config: EngineConfig, weights: object) -> Any:
-        def make(report: object) -> tuple[Engine, SyntheticRunner]:
-            runner = SyntheticRunner(eos_every=5)
-            engine = Engine(config, runner)
-            for spec in chosen.scenario.specs(runner):
-                engine.add_request(spec)
-            runs.append(engine)
-            return engine, runner
-
-        return make
-
-    monkeypatch.setattr("pages.components.live._factory", factory)
-    monkeypatch.setattr("pages.components.live._weights", lambda: None)
+    runs = live_runs_of_made_up_tokens(monkeypatch)
     at = open_playground(scenario="first_steps", backend="live", quantum="24")
     at.button(key="live_start").click().run()
     for _ in range(200):
