@@ -117,7 +117,8 @@ class Timeline {
     const { run } = view;
     const { spoilers } = this.stage.options;
     const last = spoilers ? run.length - 1 : view.tick;
-    setText(this.count, run.length ? `${counted(spoilers ? run.requests.length : view.states.size, "request")}, ticks 0 to ${last}` : "");
+    const more = (this.stage.options.room ?? 0) > last + 1 ? " so far" : "";
+    setText(this.count, run.length ? `${counted(spoilers ? run.requests.length : view.states.size, "request")}, ticks 0 to ${last}${more}` : "");
     [...this.names.children].forEach((name, row) => setStyle(name, "visibility", spoilers || view.states.has(row) ? "" : "hidden"));
   }
 
