@@ -14,6 +14,7 @@ class Ask:
     """A request without an id; `timeout_s` None takes the server's.
 
     `arrived` is when it came on the clock `time.monotonic`, before it was read and cut into tokens; None means now.
+    `attempt` is the number of the first attempt that is made here: above 1 where earlier ones failed elsewhere.
     `endpoint` and `body` are what the client sent, kept in the dead letters if every attempt fails.
     """
 
@@ -24,6 +25,7 @@ class Ask:
     salt: str = ""
     timeout_s: float | None = None
     arrived: float | None = None
+    attempt: int = 1
     endpoint: str = ""
     body: Mapping[str, Any] = field(default_factory=dict)
 

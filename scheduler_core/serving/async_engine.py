@@ -1,4 +1,4 @@
-"""The asyncio front of the engine: submit, stream, abort, deadlines, a bounded queue, retries, drain.
+"""The asyncio front of an engine in this process: it steps in a worker, so that clients are served meanwhile.
 
 Knows no HTTP and no text. Everything here runs on the event loop, except the worker's thread.
 """
@@ -9,16 +9,12 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-import math
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
-import stamina
-
-from scheduler_core.backends.base import ModelRunner, request_seed
+from scheduler_core.backends.base import ModelRunner
 from scheduler_core.config import EngineConfig
 from scheduler_core.events import (
     LowerTierQueried,
@@ -28,40 +24,26 @@ from scheduler_core.events import (
     RequestPreempted,
     TokenSampled,
 )
-from scheduler_core.request import FinishReason, RequestSpec
+from scheduler_core.request import FinishReason, RequestSpec, SamplingParams
 from scheduler_core.scheduler import OUT_OF_KV
-from scheduler_core.serving.ask import Ask, ServingLimits
-from scheduler_core.serving.attempt import Attempt, FailedAttempt
-from scheduler_core.serving.counters import MEMORY, Counters, Observer
-from scheduler_core.serving.errors import (
-    Aborted,
-    AttemptFailed,
-    DeadlineExceeded,
-    GaveUp,
-    NeverFits,
-    QueueFull,
-    ServingError,
-    ShuttingDown,
-)
+from scheduler_core.serving.ask import ServingLimits
+from scheduler_core.serving.attempt import Attempt
+from scheduler_core.serving.counters import MEMORY, Observer
+from scheduler_core.serving.errors import NeverFits
+from scheduler_core.serving.front import DeadLetterBox, Front
 from scheduler_core.serving.served_engine import ServedEngine
-from scheduler_core.serving.stream import Stream
 from scheduler_core.serving.worker import EngineWorker, Tick
 from scheduler_core.storage.block_store import BlockStore, TierStats
 from scheduler_core.trace import Counts, Trace
 
+if TYPE_CHECKING:
+    from scheduler_core.serving.metrics import GatewayMetrics
+
 _log = logging.getLogger(__name__)
 
 
-class DeadLetterBox(Protocol):
-    """Where requests go whose every attempt failed; returns once the letter is on disk."""
-
-    def put(self, ask: Ask, attempts: tuple[FailedAttempt, ...]) -> str: ...
-
-    def __len__(self) -> int: ...
-
-
-class AsyncEngine:
-    """Serves one model. Each submitted request ends in exactly one way: finished, refused, aborted or dead."""
+class AsyncEngine(Front):
+    """Computes what it takes in itself."""
 
     def __init__(
         self,
@@ -76,22 +58,11 @@ class AsyncEngine:
         check: bool = False,
         store: BlockStore | None = None,
     ) -> None:
-        self.config = config
-        self.limits = limits or ServingLimits()
-        self.counters = Counters()
-        self.draining = False
+        super().__init__(config, limits, letters, observer)
         self.free_blocks = config.num_blocks
-        self._runner = runner
-        self._observer = observer or Observer()
-        self._letters = letters
         self._store = store
         self._record_file = record_file
-        self._streams: dict[Stream, asyncio.Task[None]] = {}
-        self._attempts: dict[str, Attempt] = {}
-        self._ended: deque[float] = deque(maxlen=32)
-        self._num_sent = 0
         self._counts: Counts | None = None
-        self._idle = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watch: asyncio.Task[None] | None = None
         self._worker = EngineWorker(
@@ -110,17 +81,6 @@ class AsyncEngine:
         self._worker.start()
         self._watch = asyncio.create_task(self._watch_for_stalls(), name="stall watch")
 
-    async def drain(self, seconds: float | None = None) -> None:
-        """Take nothing new; wait for what is under way, and end what takes longer than `seconds`."""
-        self.draining = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.limits.drain_s if seconds is None else seconds):
-                while self._streams:
-                    self._idle.clear()
-                    await self._idle.wait()
-        for stream in [*self._streams]:
-            self._end(stream, FinishReason.ABORT, ShuttingDown("the server is shutting down; send the request again"))
-
     async def close(self) -> None:
         """End everything, the thread as well."""
         await self.drain(0)
@@ -137,14 +97,8 @@ class AsyncEngine:
         return call is not None and time.monotonic() - call.began >= self.limits.stall_s
 
     @property
-    def longest(self) -> int:
-        """Prompt and answer together, in tokens: what the model takes and what fits into memory."""
-        # The last token of an answer needs no KV.
-        return min(self.config.max_model_len, self.config.num_blocks * self.config.block_size + 1)
-
-    @property
-    def num_in_flight(self) -> int:
-        return len(self._streams)
+    def num_lanes(self) -> int:
+        return self.config.max_num_seqs
 
     @property
     def has_work(self) -> bool:
@@ -170,131 +124,28 @@ class AsyncEngine:
         """Of the tiers below memory, the nearest first; may take as long as they take to answer."""
         return () if self._store is None else self._store.stats()
 
-    def num_letters(self) -> int | None:
-        """Dead letters kept, None without a box; asks the disk."""
-        return None if self._letters is None else len(self._letters)
+    async def health(self) -> tuple[str, dict[str, Any]]:
+        status = "draining" if self.draining else "stalled" if self.is_stalled else "ok"
+        return status, {"in_flight": self.num_in_flight}
 
-    # What clients do
+    async def exposition(self, metrics: GatewayMetrics) -> bytes:
+        tiers = await asyncio.to_thread(self.store_stats)
+        letters = await asyncio.to_thread(self.num_letters)
+        return metrics.render(self, tiers, letters)
 
-    def submit(self, ask: Ask) -> Stream:
-        """Take a request in; raises `NeverFits`, `QueueFull` or `ShuttingDown` where that is no use."""
-        self.counters.submitted += 1
-        self._num_sent += 1
-        arrived = time.monotonic() if ask.arrived is None else ask.arrived
-        stream = Stream(f"R{self._num_sent}", ask, arrived, self._left)
-        try:
-            self._check(stream)
-        except ServingError:
-            self.counters.refused += 1
-            raise
-        self._streams[stream] = asyncio.create_task(self._serve(stream), name=stream.id)
-        return stream
+    # Attempts
 
-    def _check(self, stream: Stream) -> None:
-        if self.draining:
-            raise ShuttingDown("the server is shutting down and takes no new requests")
-        if why := self._worker.engine.refusal(self._spec(stream, stream.id, 0.0)):
-            raise NeverFits(why)
-        most = self.config.max_num_seqs + self.limits.max_waiting
-        if len(self._streams) >= most:
-            raise QueueFull(
-                f"{len(self._streams)} requests run or wait and at most {most} may; send it again later",
-                self._seconds_to_room(),
-            )
+    def _refusal(self, spec: RequestSpec) -> str | None:
+        return self._worker.engine.refusal(spec)
 
-    def _seconds_to_room(self) -> int:
-        """How long the queue takes to lose one, by the last ends seen; 1 to 60."""
-        if len(self._ended) < 2:
-            return 1
-        rate = (len(self._ended) - 1) / max(1e-3, self._ended[-1] - self._ended[0])
-        return max(1, min(60, math.ceil(1 / rate)))
-
-    def _spec(self, stream: Stream, attempt_id: str, arrival: float) -> RequestSpec:
-        ask = stream.ask
-        return RequestSpec(attempt_id, ask.prompt_token_ids, ask.sampling, arrival, ask.priority, ask.prompt, ask.salt)
-
-    # One request
-
-    async def _serve(self, stream: Stream) -> None:
-        """Try until it succeeds, the attempts are used up, or the deadline passes; then the stream is closed."""
-        limits, failed = self.limits, list[FailedAttempt]()
-        seconds = stream.ask.timeout_s or limits.request_timeout_s
-        try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + seconds):
-                async for attempt in stamina.retry_context(
-                    on=AttemptFailed,
-                    attempts=limits.attempts,
-                    timeout=None,
-                    wait_initial=limits.backoff_s,
-                    wait_max=limits.backoff_max_s,
-                    wait_jitter=limits.jitter_s,
-                ):
-                    with attempt:
-                        await self._try(stream, attempt.num, failed)
-        except AttemptFailed:
-            await self._give_up(stream, failed)
-        except NeverFits as problem:
-            self._end(stream, FinishReason.REJECTED, problem)
-        except TimeoutError:
-            self._end(stream, FinishReason.ABORT, DeadlineExceeded(f"the answer took longer than {seconds:g} s"))
-        except Exception as problem:
-            _log.error("request %s was given up", stream.id, exc_info=problem)
-            self._end(stream, FinishReason.ERROR, ServingError(f"the server failed: {type(problem).__name__}"))
-
-    async def _try(self, stream: Stream, number: int, failed: list[FailedAttempt]) -> None:
-        """Wait until it fails; one that succeeds ends the stream, and this task with it."""
-        attempt = Attempt(stream, number, time.time())
-        self.counters.retries += number > 1
-        self._attempts[attempt.id] = attempt
-        sampling = stream.ask.sampling
-        if sampling.seed is None:
-            # All attempts draw alike, whatever their ids.
-            seed = request_seed(self.config.seed, self._spec(stream, stream.id, 0.0))
-            sampling = dataclasses.replace(sampling, seed=seed)
+    def _send(self, attempt: Attempt, sampling: SamplingParams) -> None:
+        stream = attempt.stream
         self._worker.add(
             attempt.id, lambda now: dataclasses.replace(self._spec(stream, attempt.id, now), sampling=sampling)
         )
-        try:
-            await attempt.done
-        except AttemptFailed as problem:
-            failed.append(FailedAttempt(number, attempt.began, time.time(), str(problem)))
-            _log.warning("attempt %d at request %s failed: %s", number, stream.id, problem)
-            raise
-        finally:
-            # From here on whatever comes of this attempt is late.
-            if self._attempts.pop(attempt.id, None) is not None:
-                self._worker.abort(attempt.id)
 
-    async def _give_up(self, stream: Stream, failed: list[FailedAttempt]) -> None:
-        message = f"the model failed {len(failed)} times, the last time with: {failed[-1].reason}"
-        letter_id = None
-        if self._letters is not None:
-            try:
-                letter_id = await asyncio.shield(asyncio.to_thread(self._letters.put, stream.ask, tuple(failed)))
-                message += f"; the request is kept as dead letter {letter_id}"
-            except Exception as problem:
-                _log.error("a dead letter could not be written", exc_info=problem)
-                message += f"; it could not be kept as a dead letter: {problem}"
-        self._end(stream, FinishReason.ERROR, GaveUp(message, letter_id))
-
-    def _left(self, stream: Stream, reason: FinishReason) -> None:
-        """The client is content, or gone."""
-        self._end(stream, reason, Aborted("the request was aborted") if reason is FinishReason.ABORT else None)
-
-    def _end(self, stream: Stream, reason: FinishReason, problem: ServingError | None = None) -> None:
-        """The one place where a request ends; only the first end counts."""
-        if stream.is_closed:
-            return
-        task = self._streams.pop(stream, None)
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
-        stream.close(reason, problem)
-        now = time.monotonic()
-        self._ended.append(now)
-        self.counters.count_end(reason)
-        self._observer.ended(stream, now)
-        if not self._streams:
-            self._idle.set()
+    def _recall(self, attempt: Attempt) -> None:
+        self._worker.abort(attempt.id)
 
     # What the engine tells
 
@@ -309,11 +160,11 @@ class AsyncEngine:
         self._counts = tick.record.counts
         for event in tick.record.events:
             if isinstance(event, TokenSampled):
-                self._token(event, tick.ended)
+                self._token(event.request_id, event.token_id, tick.ended)
             elif isinstance(event, RequestFinished):
                 self._finished(event)
             elif isinstance(event, RequestAdmitted):
-                self._admitted(event, tick)
+                self._admitted(event.request_id, tick.ended - tick.seconds)
             elif isinstance(event, PrefixCacheQueried):
                 self._queried(event)
             elif isinstance(event, LowerTierQueried):
@@ -322,37 +173,12 @@ class AsyncEngine:
                 self.counters.preemptions += 1
         self._observer.ticked(tick)
 
-    def _token(self, event: TokenSampled, now: float) -> None:
-        attempt = self._attempts.get(event.request_id)
-        if attempt is None or attempt.stream.is_closed:
-            self.counters.late_tokens += 1
-            return
-        self.counters.output_tokens += 1
-        stream = attempt.stream
-        if attempt.take(event.token_id, now):
-            self._observer.token(stream, now)
-            stream.first_token = stream.first_token or now
-            stream.last_token = now
-
     def _finished(self, event: RequestFinished) -> None:
-        attempt = self._attempts.pop(event.request_id, None)
-        if attempt is None:
-            return
-        if event.reason is FinishReason.REJECTED or event.message == OUT_OF_KV:
-            attempt.fail(NeverFits(event.message))
-        elif event.reason is FinishReason.ERROR:
-            attempt.fail(event.message)
-        else:
-            # At once, so that whoever reads the last token sees that it is the last.
-            self._end(attempt.stream, event.reason)
-
-    def _admitted(self, event: RequestAdmitted, tick: Tick) -> None:
-        attempt = self._attempts.get(event.request_id)
-        if attempt is None or attempt.stream.admitted is not None:
-            return
-        attempt.stream.admitted = tick.ended - tick.seconds
-        self.counters.prompt_tokens += len(attempt.stream.ask.prompt_token_ids)
-        self._observer.admitted(attempt.stream)
+        if event.reason not in (FinishReason.REJECTED, FinishReason.ERROR):
+            self._done(event.request_id, event.reason)
+        elif (attempt := self._attempts.pop(event.request_id, None)) is not None:
+            never = event.reason is FinishReason.REJECTED or event.message == OUT_OF_KV
+            attempt.fail(NeverFits(event.message) if never else event.message)
 
     def _queried(self, event: PrefixCacheQueried) -> None:
         if event.self_hit:

@@ -62,10 +62,13 @@ class AttemptFailed(ServingError):
 
 
 class GaveUp(ServingError):
-    """Every attempt failed; the request is kept in the dead letters, under `letter_id` if it could be written."""
+    """Every attempt failed, the last one for `reason`; the request is kept in the dead letters, under `letter_id` if it
+    could be written.
+    """
 
     code = "model_failed"
 
-    def __init__(self, message: str, letter_id: str | None) -> None:
+    def __init__(self, message: str, letter_id: str | None, reason: str = "") -> None:
         super().__init__(message)
         self.letter_id = letter_id
+        self.reason = reason

@@ -21,12 +21,12 @@ from scheduler_core.errors import RequestError
 from scheduler_core.request import FinishReason, SamplingParams
 from scheduler_core.serving.answers import Answer, body_of, error_body, usage
 from scheduler_core.serving.ask import Ask
-from scheduler_core.serving.async_engine import AsyncEngine
 from scheduler_core.serving.body_limit import ARRIVED, BodyLimit
 from scheduler_core.serving.errors import NeverFits, ServingError
+from scheduler_core.serving.front import Front
 from scheduler_core.serving.keys import ApiKeys, KeyGuard
 from scheduler_core.serving.metrics import GatewayMetrics
-from scheduler_core.serving.served_model import ServedRunner
+from scheduler_core.serving.served_model import Codec
 from scheduler_core.serving.stream import Stream
 from scheduler_core.serving.text_stream import TextStream
 from scheduler_core.serving.token_stream import EventStream, unless_left
@@ -63,8 +63,8 @@ class Gateway:
 
     def __init__(
         self,
-        engine: AsyncEngine,
-        runner: ServedRunner,
+        engine: Front,
+        runner: Codec,
         model: str,
         *,
         limits: GatewayLimits | None = None,
@@ -113,15 +113,11 @@ class Gateway:
 
     async def health(self) -> Response:
         """200 while requests are taken and the model answers."""
-        engine = self.engine
-        status = "draining" if engine.draining else "stalled" if engine.is_stalled else "ok"
-        return JSONResponse({"status": status, "in_flight": engine.num_in_flight}, 200 if status == "ok" else 503)
+        status, facts = await self.engine.health()
+        return JSONResponse({"status": status, **facts}, 200 if status == "ok" else 503)
 
     async def metrics(self) -> Response:
-        # Both ask the disk, or another machine.
-        tiers = await asyncio.to_thread(self.engine.store_stats)
-        letters = await asyncio.to_thread(self.engine.num_letters)
-        return Response(self._metrics.render(self.engine, tiers, letters), media_type=self._metrics.content_type)
+        return Response(await self.engine.exposition(self._metrics), media_type=self._metrics.content_type)
 
     async def models(self) -> Response:
         return JSONResponse({"object": "list", "data": [self._model_card()]})
