@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from scheduler_core.backends.base import CopyError
 from scheduler_core.backends.kv_bytes import KVBytes, KVFormat
 from scheduler_core.backends.model_store import LoadedModel
-from scheduler_core.errors import ModelError, RequestError
+from scheduler_core.backends.model_text import ModelText
+from scheduler_core.errors import ModelError
 from scheduler_core.output import ModelRunnerOutput, SampledToken, ScheduledRequest, SchedulerOutput, TokenProb
 from scheduler_core.trace import Backend
 
@@ -36,6 +37,7 @@ class TransformersRunner:
         if device not in (None, loaded.device):
             raise ModelError(f"the model is loaded on {loaded.device}, not on {device}; load it for that device")
         self._loaded = loaded
+        self._text = ModelText(loaded.tokenizer)
         self._config = loaded.model.config
         self._head_dim = int(getattr(self._config, "head_dim", None) or self._config.hidden_size // self._num_heads)
         self._kv: Any = None
@@ -94,7 +96,7 @@ class TransformersRunner:
     # --- text ----------------------------------------------------------------------------------------------------
 
     def encode(self, text: str) -> tuple[int, ...]:
-        return tuple(self._loaded.tokenizer.encode(_checked(text), add_special_tokens=False))
+        return self._text.encode(text)
 
     def encode_chat(self, text: str, system: str | None = None) -> tuple[int, ...]:
         """Token ids in the model's chat template; a model without one reads the plain text."""
@@ -102,19 +104,10 @@ class TransformersRunner:
 
     def encode_messages(self, messages: Sequence[tuple[str, str]]) -> tuple[int, ...]:
         """Token ids of a chat, given as (role, text), ready for the next answer."""
-        tokenizer = self._loaded.tokenizer
-        for _, text in messages:
-            _checked(text)
-        if not tokenizer.chat_template:
-            return tuple(tokenizer.encode("\n\n".join(text for _, text in messages)))
-        turns = [{"role": role, "content": text} for role, text in messages]
-        return self.encode(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+        return self._text.encode_messages(messages)
 
     def decode(self, token_ids: tuple[int, ...] | list[int]) -> str:
-        decoded = self._loaded.tokenizer.decode(
-            list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return str(decoded)
+        return self._text.decode(token_ids)
 
     def token_text(self, token_id: int) -> str:
         """The text of one token; bytes that are only a part of a character are shown as <0xE6>."""
@@ -290,17 +283,6 @@ def uniform(seed: int, index: int) -> float:
 
 
 # --- small things ------------------------------------------------------------------------------------------------
-
-
-def _checked(text: str) -> str:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as problem:
-        raise RequestError(
-            f"the text holds half of a character (U+{ord(text[problem.start]):04X}) at position {problem.start}; "
-            "remove it"
-        ) from None
-    return text
 
 
 def _zeros(shape: tuple[int, ...], dtype: Any, device: str) -> Any:

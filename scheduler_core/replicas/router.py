@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from scheduler_core.events import Numbers
-from scheduler_core.prefix_cache import ROOT, CacheNamespace, block_key
 from scheduler_core.replicas.config import FleetConfig
 from scheduler_core.replicas.events import RouteReason
 from scheduler_core.replicas.hash_ring import HashRing
 from scheduler_core.replicas.loads import Loads
+from scheduler_core.replicas.prefix_key import PrefixKey
 from scheduler_core.request import RequestSpec
 
 
@@ -75,10 +74,9 @@ class ByPrefix:
 
     def __init__(self, config: FleetConfig, block_size: int, *, along_the_ring: bool) -> None:
         self._config = config
-        self._block_size = block_size
         self._along_the_ring = along_the_ring
         self._ring = HashRing(config.num_replicas)
-        self._digest = lru_cache(maxsize=256)(CacheNamespace.digest)
+        self.key = PrefixKey(block_size, config.prefix_blocks).of
 
     def choose(self, spec: RequestSpec, size: int, loads: Loads) -> Choice:
         bound = self.bound(size, loads)
@@ -98,18 +96,6 @@ class ByPrefix:
         """The most outstanding tokens with which a replica may still take a request of `size`."""
         mean = (loads.total + size) / len(loads.alive)
         return max(self._config.load_floor, int(self._config.load_bound * mean))
-
-    def key(self, spec: RequestSpec) -> bytes:
-        """The cache's own key of the prefix's last block; of the whole prompt where it fills no block."""
-        tokens, size = spec.prompt_token_ids, self._block_size
-        namespace = self._digest(CacheNamespace("", "", size, spec.salt, spec.adapter))
-        full = min(self._config.prefix_blocks, len(tokens) // size)
-        if not full:
-            return block_key(ROOT, tokens, namespace)
-        key = ROOT
-        for i in range(full):
-            key = block_key(key, tokens[i * size : (i + 1) * size], namespace)
-        return key
 
 
 _ROUTERS: dict[str, Callable[[FleetConfig, int], Router]] = {
