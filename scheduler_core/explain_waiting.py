@@ -8,6 +8,7 @@ from scheduler_core.events import FaultInjected, RequestPreempted, RequestSchedu
 from scheduler_core.explanation import Check, Explanation
 from scheduler_core.instant import budget_left, longest
 from scheduler_core.lookup import request_before, request_in
+from scheduler_core.narration import narrate
 from scheduler_core.reasons import memory_left, skip_cause
 from scheduler_core.remedies import remedy
 from scheduler_core.request import RequestStatus
@@ -26,7 +27,7 @@ def explain_left_out(trace: Trace, tick: int, request_id: str) -> Explanation:
         return Explanation(headline, checks, remedy("It", own[-1]), "left_out")
     events = trace.records[tick].events
     faults = [e for e in events if isinstance(e, FaultInjected) and e.request_id in (request_id, "")]
-    return Explanation(headline, (lane, *(Check(False, f"{e.name}: {e.detail}.") for e in faults)), "", "left_out")
+    return Explanation(headline, (lane, *(Check(False, narrate(e, trace, tick).whole) for e in faults)), "", "left_out")
 
 
 def explain_waiting(trace: Trace, tick: int, request_id: str) -> Explanation:

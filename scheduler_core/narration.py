@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from scheduler_core.attempts import SERVED, next_attempt, split_attempt
 from scheduler_core.batch_story import batch_story
 from scheduler_core.events import (
     BlockEvicted,
@@ -31,6 +32,7 @@ from scheduler_core.events import (
     SliceExpired,
     TokenSampled,
 )
+from scheduler_core.fault_story import is_planned, planned_fault
 from scheduler_core.lookup import record_at, request_in
 from scheduler_core.reasons import kept_and_lost, preemption_cause, skip_cause
 from scheduler_core.request import FinishReason
@@ -42,16 +44,25 @@ from scheduler_core.words import TIERS, are, bracketed_size, count, duration, mo
 #: Events that a tick's narration sums up instead of telling one by one.
 _SUMMED = (RequestScheduled, TokenSampled, BlocksAllocated, BlockPublished, BlocksFreed, BlockEvicted)
 
+#: What is told of a whole replica; see `replicas/grid.py`.
+_OF_THE_REPLICA = {
+    "replica_killed": "The replica was killed.",
+    "replica_starting": "A new process starts in its place.",
+    "replica_ready": "The replica is back.",
+}
+
 
 def narrate_tick(trace: Trace, tick: int) -> tuple[Sentence, ...]:
     """The sentences of a tick, most important first; there is always at least one, and the first is the headline."""
     record = record_at(trace, tick)
     restored = {event.request_id for event in record.events if isinstance(event, RequestRestored)}
     arrived = [event for event in record.events if isinstance(event, RequestArrived)]
+    faults = {event.name for event in record.events if isinstance(event, FaultInjected)}
     told = [
         narrate(event, trace, tick)
         for event in record.events
-        if not isinstance(event, (*_SUMMED, RequestArrived, ChunkSteered)) and not _is_told_elsewhere(event, restored)
+        if not isinstance(event, (*_SUMMED, RequestArrived, ChunkSteered))
+        and not _is_told_elsewhere(event, restored, faults)
     ]
     told += [_crowd(arrived)] if len(arrived) > 2 else [narrate(event, trace, tick) for event in arrived]
     told.append(batch_story(trace, record) or _pause(trace, record))
@@ -61,9 +72,11 @@ def narrate_tick(trace: Trace, tick: int) -> tuple[Sentence, ...]:
     return (replace(told[0], headline=True), *told[1:])
 
 
-def _is_told_elsewhere(event: Event, restored: set[str]) -> bool:
+def _is_told_elsewhere(event: Event, restored: set[str], faults: set[str]) -> bool:
     if isinstance(event, RequestFinished):
         return event.reason is FinishReason.REJECTED
+    if isinstance(event, FaultInjected):
+        return event.name == "forward" and "planned_raise" in faults
     if isinstance(event, PrefixCacheQueried):
         return event.hit_tokens == 0 or event.request_id in restored
     if isinstance(event, LowerTierQueried):
@@ -111,7 +124,7 @@ def narrate(event: Event, trace: Trace, tick: int) -> Sentence:
         case ChunkSteered():
             return steering_story(event, trace, tick)
         case FaultInjected():
-            return _fault(event)
+            return planned_fault(event, trace, tick) if is_planned(event) else _fault(event)
         case FaultSwitchedOn():
             return Sentence("A mistake is built into this run.", event.description, "fault")
         case LawBroken():
@@ -127,6 +140,9 @@ def _sentence(message: str) -> str:
 
 def _arrived(event: RequestArrived, trace: Trace) -> Sentence:
     text = f"Its prompt has {count(event.num_prompt_tokens, 'token')}; it may generate {event.max_tokens:,}."
+    base, number = split_attempt(event.request_id)
+    if number > 1 and trace.scenario == SERVED:
+        text = f"It is attempt {number} at {base}. {text}"
     if trace.config.policy == "priority":
         text += f" Its priority is {event.priority}."
     return Sentence(f"{event.request_id} arrived.", text, "arrived", event.request_id)
@@ -233,7 +249,8 @@ def _changed(event: ConfigChanged) -> Sentence:
 
 
 def _fault(event: FaultInjected) -> Sentence:
-    lead = f"{event.name} failed for {event.request_id}." if event.request_id else f"{event.name} failed."
+    failed = f"{event.name} failed for {event.request_id}." if event.request_id else f"{event.name} failed."
+    lead = _OF_THE_REPLICA.get(event.name, failed)
     return Sentence(_sentence(lead), _sentence(event.detail), "fault", event.request_id)
 
 
@@ -245,7 +262,9 @@ def _finished(event: RequestFinished, trace: Trace, tick: int) -> Sentence:
         return Sentence(f"{who} never ran.", "It was refused.", "refused", who)
     if event.reason is FinishReason.ERROR:
         text = f"{_sentence(event.message)} It had generated {count(made, 'token')}.".lstrip()
-        return Sentence(f"{who} failed.", text, "finished", who)
+        if again := next_attempt(trace, who):
+            text += f" It is tried again as {again}."
+        return Sentence(f"{who} failed.", text, "fault", who)
     if event.reason is FinishReason.ABORT:
         return Sentence(f"{who} was aborted.", f"It had generated {count(made, 'token')}.", "finished", who)
     took = duration(end - trace.request(who).arrival_time)

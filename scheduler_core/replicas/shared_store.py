@@ -45,9 +45,9 @@ class OneReplicasView:
     def flush(self) -> None:
         self._store.flush()
 
-    def clear(self) -> None:
+    def clear(self, tier: str = "") -> None:
         self._written.clear()
-        self._store.clear()
+        self._store.clear(tier)
 
     def close(self) -> None:
         """The store is not this replica's alone: who made it closes it."""

@@ -8,7 +8,7 @@ from scheduler_core.config import EngineConfig
 from scheduler_core.serving.ask import ServingLimits
 from scheduler_core.serving.async_engine import AsyncEngine
 from scheduler_core.serving.dead_letters import DeadLetters
-from scheduler_core.serving.fault_plan import FaultyRunner, PlannedFault
+from scheduler_core.serving.fault_plan import FaultPlan, FaultyRunner
 from scheduler_core.serving.gateway import Gateway, GatewayLimits
 from scheduler_core.serving.keys import ApiKeys
 from scheduler_core.serving.metrics import GatewayMetrics
@@ -26,11 +26,11 @@ def build(
     record_file: Path | None = None,
     record_ticks: int = 0,
     check: bool = False,
-    faults: tuple[PlannedFault, ...] = (),
+    faults: FaultPlan | None = None,
     store: BlockStore | None = None,
 ) -> Gateway:
     """A gateway that has not started yet; `record_file` takes the first `record_ticks` ticks."""
-    runner = SplittingRunner(FaultyRunner(runner, faults) if faults else runner)
+    runner = SplittingRunner(FaultyRunner(runner, faults) if faults is not None else runner)
     metrics = GatewayMetrics(name)
     limits = ServingLimits(
         max_waiting=settings.max_waiting,

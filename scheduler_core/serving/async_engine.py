@@ -198,7 +198,7 @@ class AsyncEngine(Front):
 
     # When things go wrong
 
-    def _engine_crashed(self, problem: Exception) -> None:
+    def _engine_crashed(self, problem: BaseException) -> None:
         _log.error("the engine failed and was started anew", exc_info=problem)
         self.counters.engine_restarts += 1
         for attempt in self._attempts.values():

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from scheduler_core.attempts import attempt_id, split_attempt
 from scheduler_core.serving.errors import AttemptFailed, ServingError
 from scheduler_core.serving.stream import Stream
-
-_MARK = "#"
 
 
 def is_retry(request_id: str) -> bool:
     """Whether an id in the engine is that of a second or later attempt."""
-    return _MARK in request_id
+    return split_attempt(request_id)[1] > 1
 
 
 @dataclass(eq=False, slots=True)
@@ -29,7 +28,7 @@ class Attempt:
     @property
     def id(self) -> str:
         """The request's id in the engine, where no two attempts share one."""
-        return self.stream.id if self.number == 1 else f"{self.stream.id}{_MARK}{self.number}"
+        return attempt_id(self.stream.id, self.number)
 
     def take(self, token_id: int, now: float) -> bool:
         """Deliver a token unless an earlier attempt has; False, and failed, if it said another thing there."""

@@ -50,6 +50,9 @@ def serve(
     drain_s: Annotated[float | None, typer.Option(help="Seconds to finish requests in at the end.")] = None,
     state: Annotated[Path | None, typer.Option(help="The folder of the dead letters.")] = None,
     fault_plan: Annotated[Path | None, typer.Option(metavar="FILE", help="Faults to inject (.toml).")] = None,
+    operations: Annotated[
+        bool | None, typer.Option("--operations", help="Let the operations page see and change what is inside.")
+    ] = None,
     store: StoreOption = None,
     redis: RedisOption = None,
     store_mib: LimitOption = DEFAULT_LIMIT_MIB,
@@ -57,19 +60,21 @@ def serve(
 ) -> None:
     """Serve the model over HTTP in OpenAI's format, until SIGTERM; API keys come from TICKSCOPE_SERVE_API_KEYS."""
     from scheduler_core.serving.app import build
-    from scheduler_core.serving.fault_plan import load_fault_plan
+    from scheduler_core.serving.fault_plan import FaultPlan, load_fault_plan
     from scheduler_core.serving.server import listen
     from scheduler_core.serving.server import serve as run
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     given = {"host": host, "port": port, "max_waiting": max_waiting, "drain_s": drain_s, "state": state}
+    given["operations"] = operations
     settings = _settings(given)
-    faults = load_fault_plan(fault_plan) if fault_plan is not None else ()
-    with listen(settings.host, settings.port) as bound, opened(store, redis, store_mib) as below:
+    faults = FaultPlan(load_fault_plan(fault_plan) if fault_plan is not None else ())
+    wrap = faults.around if fault_plan is not None or settings.operations else None
+    with listen(settings.host, settings.port) as bound, opened(store, redis, store_mib, wrap) as below:
         runner = _runner(backend)
         config = _config(backend, preset, set_ or [], runner)
         name = served_name or _default_name(runner)
-        gateway = build(settings, config, runner, name, record, record_ticks, check, faults, below)
+        gateway = build(settings, config, runner, name, record, record_ticks, check, faults if wrap else None, below)
         bound.listen(_BACKLOG)  # before the address is told: whoever reads it may call at once
         address, actual_port = bound.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address

@@ -9,6 +9,9 @@ from scheduler_core.backends.kv_bytes import KVBytes, KVFormat
 from scheduler_core.backends.runner_proxy import RunnerProxy
 from scheduler_core.serving.served_model import ServedRunner
 
+#: Faults that have happened as planned: (kind, request or "", in words).
+PlannedFaults = tuple[tuple[str, str, str], ...]
+
 
 class ServedRunnerProxy(RunnerProxy):
     """All of a `ServedRunner`."""
@@ -33,3 +36,7 @@ class ServedRunnerProxy(RunnerProxy):
 
     def unpack(self, block: KVBytes) -> Any:
         return self._runner.unpack(block)
+
+    def take_planned(self) -> PlannedFaults:
+        """What whoever stands further behind has made fail on purpose since the last call of this."""
+        return self._runner.take_planned() if isinstance(self._runner, ServedRunnerProxy) else ()

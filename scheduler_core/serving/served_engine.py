@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import NamedTuple
 
+from scheduler_core.attempts import SERVED
 from scheduler_core.backends.base import ModelRunner
 from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine
+from scheduler_core.events import Event, FaultInjected
 from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
 from scheduler_core.refusal import refusal
 from scheduler_core.request import Request, RequestSpec
+from scheduler_core.serving.runner_proxy import ServedRunnerProxy
 from scheduler_core.storage.block_store import BlockStore
-from scheduler_core.trace import TickRecord, Trace
+from scheduler_core.trace import Counts, Snapshot, TickRecord, Trace
 
 
 class ModelCall(NamedTuple):
@@ -41,7 +45,7 @@ class ServedEngine(Engine):
         super().__init__(
             config,
             runner,
-            scenario="served",
+            scenario=SERVED,
             title="A live run of the gateway",
             record="full" if record_ticks else "none",
             check=check,
@@ -89,6 +93,16 @@ class ServedEngine(Engine):
         recording, self._recording = self._recording, None
         return recording
 
+    def break_off(self, problem: BaseException) -> Trace | None:
+        """The recording of an engine that broke within a tick, with that as its last one; None if there is none."""
+        if not self.is_recording:
+            return self.take_recording()
+        trace = self.trace()
+        told = self._planned() or [FaultInjected("engine", "", f"{type(problem).__name__}: {problem}")]
+        counts, nobody = Counts(0, 0, 0, 0, 0), Snapshot((), (), (), tuple(range(self.config.num_blocks)), (), 0, 0)
+        end = TickRecord(self.tick, self.now, self.now, 0.0, SchedulerOutput(self.tick), tuple(told), counts, nobody)
+        return dataclasses.replace(trace, records=(*trace.records, end))
+
     def _end_recording(self) -> None:
         self._recording = self.trace()
         self._recorder.stop()
@@ -100,9 +114,17 @@ class ServedEngine(Engine):
     def _execute(self, output: SchedulerOutput) -> ModelRunnerOutput:
         self.call = ModelCall(time.monotonic(), frozenset(item.request_id for item in output.scheduled))
         try:
-            return super()._execute(output)
+            result = super()._execute(output)
         finally:
             self.call = None
+        self._log += self._planned()
+        return result
+
+    def _planned(self) -> list[Event]:
+        """What has failed on purpose since the last call of the model."""
+        if not isinstance(self._runner, ServedRunnerProxy):
+            return []
+        return [FaultInjected(f"planned_{kind}", who, words) for kind, who, words in self._runner.take_planned()]
 
     def _abort_now(self, request_id: str) -> None:
         super()._abort_now(request_id)

@@ -30,6 +30,7 @@ class ServeSettings(BaseSettings):
     attempts: Annotated[int, Field(ge=1, le=20)] = 3
     backoff_s: Annotated[float, Field(ge=0)] = 0.2
     drain_s: Annotated[float, Field(ge=0)] = 30.0
+    operations: bool = False
 
     @property
     def keys(self) -> list[str]:

@@ -29,14 +29,15 @@ Command = Callable[[ServedEngine], None]
 class EngineWorker:
     """Owns the engine and is the only one to touch it; `told` and `crashed` are called from its thread.
 
-    An engine that raises is replaced by a new one: its requests are lost, and whoever sent them is told.
+    An engine that raises is replaced by a new one: its requests are lost, and whoever sent them is told. So is a thread
+    that dies.
     """
 
     def __init__(
         self,
         make: Callable[[bool], ServedEngine],
         told: Callable[[Tick], None],
-        crashed: Callable[[Exception], None],
+        crashed: Callable[[BaseException], None],
         recorded: Callable[[Trace], None],
     ) -> None:
         self._make = make
@@ -45,20 +46,29 @@ class EngineWorker:
         self._recorded = recorded
         self._commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
         self.engine = make(True)
         self.tick_began: float | None = None
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
-        self._thread.start()
+        # A thread that dies at once waits until it is known, and leaves another in its place then.
+        with self._starting:
+            self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+            self._thread.start()
 
     def stop(self, timeout: float) -> bool:
         """End after the tick in progress; False if that takes longer than `timeout` seconds."""
-        if self._thread is None:
-            return True
         self._commands.put(None)
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        ends_at = time.monotonic() + timeout
+        while (thread := self._known_thread()) is not None:
+            thread.join(max(0.0, ends_at - time.monotonic()))
+            if thread.is_alive() or thread is self._known_thread():
+                return not thread.is_alive()
+        return True
+
+    def _known_thread(self) -> threading.Thread | None:
+        with self._starting:
+            return self._thread
 
     @property
     def has_work(self) -> bool:
@@ -73,8 +83,13 @@ class EngineWorker:
         self._commands.put(lambda engine: engine.abort_if_alive(request_id))
 
     def _work(self) -> None:
-        while self._turn():
-            pass
+        try:
+            while self._turn():
+                pass
+        except BaseException as problem:
+            self._replace_engine(problem)
+            self.start()
+            return
         self._hand_over()
 
     def _turn(self) -> bool:
@@ -83,10 +98,15 @@ class EngineWorker:
                 return False
             self._step()
         except Exception as problem:
-            self.tick_began = None
-            self.engine = self._make(False)
-            self._crashed(problem)
+            self._replace_engine(problem)
         return True
+
+    def _replace_engine(self, problem: BaseException) -> None:
+        self.tick_began = None
+        broken, self.engine = self.engine, self._make(False)
+        if (trace := broken.break_off(problem)) is not None:
+            self._recorded(trace)
+        self._crashed(problem)
 
     def _obey(self) -> bool:
         """Carry out what came in; waits while there is nothing to compute. False to end."""

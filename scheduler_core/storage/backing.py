@@ -42,6 +42,11 @@ class Backing(Protocol):
         """The tier's name, as it stands in events and counters."""
         ...
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is asked at the moment, because the last tries failed."""
+        ...
+
     def read(self, names: Sequence[str]) -> list[bytes]:
         """The values of the longest run of names that are there."""
         ...

@@ -24,7 +24,7 @@ class TierStats:
 
     `unusable` values were found but damaged or of another block, `errors` are operations that failed, `not_asked` those
     left out after such; what they were for counts as missed. `drops` are blocks that were not written, because too many
-    waited or the write failed; `last_error` says what went wrong last.
+    waited or the write failed; `last_error` says what went wrong last. `is_paused`: the circuit breaker is open.
     """
 
     tier: str
@@ -43,6 +43,7 @@ class TierStats:
     evictions: int
     pending: int
     last_error: str
+    is_paused: bool = False
 
 
 class BlockStore(Protocol):
@@ -68,8 +69,8 @@ class BlockStore(Protocol):
         """Wait until everything that was put is written or given up."""
         ...
 
-    def clear(self) -> None:
-        """Forget every block."""
+    def clear(self, tier: str = "") -> None:
+        """Forget every block, of all tiers or of the one named."""
         ...
 
     def close(self) -> None:
@@ -250,6 +251,7 @@ class Tier:
                     evictions=evictions,
                     pending=len(self._pending),
                     last_error=self._last_error,
+                    is_paused=self._backing.is_paused,
                 ),
             )
 
@@ -257,7 +259,9 @@ class Tier:
         with self._changed:
             self._changed.wait_for(lambda: not self._pending)
 
-    def clear(self) -> None:
+    def clear(self, tier: str = "") -> None:
+        if tier not in ("", self._backing.tier):
+            return
         with self._io:
             with self._changed:
                 self._pending.clear()

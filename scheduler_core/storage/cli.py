@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from scheduler_core import terminal
-from scheduler_core.storage.backing import StoreError
+from scheduler_core.storage.backing import Backing, StoreError
 from scheduler_core.storage.block_store import BlockStore, TierStats
 from scheduler_core.storage.open_store import open_store
 from scheduler_core.words import size
@@ -34,13 +34,18 @@ DEFAULT_LIMIT_MIB = 4_096
 
 
 @contextmanager
-def opened(folder: Path | None, url: str | None, limit_mib: int = DEFAULT_LIMIT_MIB) -> Iterator[BlockStore | None]:
-    """The store that was asked for, closed in the end; None if none was."""
+def opened(
+    folder: Path | None,
+    url: str | None,
+    limit_mib: int = DEFAULT_LIMIT_MIB,
+    wrap: Callable[[Backing], Backing] | None = None,
+) -> Iterator[BlockStore | None]:
+    """The store that was asked for, closed in the end; None if none was. `wrap` is that of `open_store`."""
     places = [str(place) for place in (folder, url) if place is not None]
     if not places:
         yield None
         return
-    store = open_store(*places, limit_bytes=limit_mib * _MIB)
+    store = open_store(*places, limit_bytes=limit_mib * _MIB, wrap=wrap)
     try:
         yield store
     finally:

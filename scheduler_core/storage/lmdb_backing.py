@@ -54,6 +54,11 @@ class LmdbBacking:
 
     # What is asked
 
+    @property
+    def is_paused(self) -> bool:
+        """A disk is always asked again."""
+        return False
+
     def read(self, names: Sequence[str]) -> list[bytes]:
         def look(txn: Any) -> list[bytes]:
             found = []

@@ -24,6 +24,10 @@ class MemoryBacking:
         self._evictions = 0
         self._lock = threading.Lock()
 
+    @property
+    def is_paused(self) -> bool:
+        return False
+
     def read(self, names: Sequence[str]) -> list[bytes]:
         with self._lock:
             found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from scheduler_core.storage.backing import Backing, StoreError
@@ -21,11 +22,13 @@ def open_store(
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
     ttl_seconds: int = DEFAULT_TTL_SECONDS,
     max_pending_bytes: int = MAX_PENDING_BYTES,
+    wrap: Callable[[Backing], Backing] | None = None,
 ) -> BlockStore:
     """The store at the place, or at several, the nearest first; raises `StoreError`.
 
     `limit_bytes` bounds a folder, `ttl_seconds` the life of a shared block, `max_pending_bytes` what waits to be
-    written. A folder can be open once in a process: share the store that was opened.
+    written. A folder can be open once in a process: share the store that was opened. `wrap` puts something before each
+    place, as planned faults.
     """
     if not places:
         raise StoreError("no place for the store is named; give a folder or redis://HOST:PORT")
@@ -33,7 +36,8 @@ def open_store(
         raise StoreError(f"the limit of the store is {limit_bytes} bytes; it must be at least {MIN_LIMIT_BYTES}")
     if ttl_seconds < 1:
         raise StoreError(f"the life of a shared block is {ttl_seconds} seconds; it must be at least 1")
-    tiers = [Tier(_backing(str(place), limit_bytes, ttl_seconds), max_pending_bytes) for place in places]
+    backings = [_backing(str(place), limit_bytes, ttl_seconds) for place in places]
+    tiers = [Tier(wrap(backing) if wrap else backing, max_pending_bytes) for backing in backings]
     return tiers[0] if len(tiers) == 1 else Stack(tiers)
 
 

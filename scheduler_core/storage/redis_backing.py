@@ -34,6 +34,10 @@ class RedisBacking:
         self._breaker = breaker or CircuitBreaker()
         self._client = _client(url, timeout_seconds) if client is None else client
 
+    @property
+    def is_paused(self) -> bool:
+        return self._breaker.is_open
+
     def read(self, names: Sequence[str]) -> list[bytes]:
         values = self._ask(lambda: self._client.mget(list(names)))
         found = []

@@ -43,9 +43,9 @@ class Stack:
         for tier in self._tiers:
             tier.flush()
 
-    def clear(self) -> None:
-        for tier in self._tiers:
-            tier.clear()
+    def clear(self, tier: str = "") -> None:
+        for each in self._tiers:
+            each.clear(tier)
 
     def close(self) -> None:
         for tier in self._tiers:

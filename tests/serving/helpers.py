@@ -18,7 +18,7 @@ from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
 from scheduler_core.request import RequestSpec, SamplingParams
 from scheduler_core.serving.ask import Ask, ServingLimits
 from scheduler_core.serving.async_engine import AsyncEngine
-from scheduler_core.serving.fault_plan import FaultyRunner, PlannedFault
+from scheduler_core.serving.fault_plan import FaultPlan, FaultyRunner, PlannedFault
 from scheduler_core.serving.gateway import Gateway, GatewayLimits
 from scheduler_core.serving.keys import ApiKeys
 from scheduler_core.serving.metrics import GatewayMetrics
@@ -64,7 +64,7 @@ def create_ask(prompt: int | Sequence[int] = 8, max_tokens: int = 6, start: int 
 
 
 def planned(*faults: PlannedFault, **knobs: Any) -> Any:
-    return SplittingRunner(FaultyRunner(SyntheticRunner(**knobs), faults))
+    return SplittingRunner(FaultyRunner(SyntheticRunner(**knobs), FaultPlan(faults)))
 
 
 def slow(seconds: float = 0.005) -> Any:

@@ -37,7 +37,7 @@ def test_a_plan_is_read_from_a_file(tmp_path: Path) -> None:
         ("[[faults]]\nfirst = 1", "has no kind"),
         ('[[faults]]\nkind = "melt"', "kind is 'melt'; it must be one of raise, nan"),
         ('[[faults]]\nkind = "nan"\nfirst = 0', "first is 0; it must be a whole number, at least 1"),
-        ('[[faults]]\nkind = "nan"\nsecond = 0', "has 'second'; a fault has kind, first"),
+        ('[[faults]]\nkind = "nan"\nsecond = 0', "a fault has no 'second'; it has kind, first"),
         ('[[faults]]\nkind = "slow"\nseconds = -1', "seconds is -1"),
         ("[[", "cannot be read"),
     ],
