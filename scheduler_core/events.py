@@ -255,7 +255,10 @@ class ChunkSteered:
 
 @dataclass(frozen=True, slots=True)
 class FaultInjected:
-    """A copy or forward failed, by accident or on purpose; `detail` says what was done about it."""
+    """A copy, forward or replica failed, by accident or on purpose; `detail` says what was done about it.
+
+    In the trace of a replica that was restarted "replica_starting" and "replica_ready" say how that went on.
+    """
 
     name: str
     request_id: str

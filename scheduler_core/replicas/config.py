@@ -6,17 +6,11 @@ from dataclasses import dataclass
 from math import isfinite
 
 from scheduler_core.errors import ConfigError
+from scheduler_core.replicas.kills import Kill as Kill
+from scheduler_core.replicas.kills import check_kills
 
 ROUTERS = ("round_robin", "least_loaded", "power_of_two", "bounded_hash", "prefix_affinity")
 MAX_REPLICAS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Kill:
-    """Replica `replica` (from 0) is gone from `time` on, in seconds of virtual time; its KV is lost."""
-
-    time: float
-    replica: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +19,8 @@ class FleetConfig:
 
     Routers by prefix take the first `prefix_blocks` full blocks of a prompt as its key. They keep a key at its home
     while the home's outstanding tokens are at most `load_bound` times the mean, or at most `load_floor`. With
-    `shared_tier` what one replica has computed can be loaded by all, also after its end.
+    `shared_tier` what one replica has computed can be loaded by all, also after its end. A killed replica that is
+    restarted loads the weights for `start_seconds` before it takes requests.
     """
 
     num_replicas: int = 3
@@ -36,6 +31,7 @@ class FleetConfig:
     seed: int = 0
     shared_tier: bool = False
     kills: tuple[Kill, ...] = ()
+    start_seconds: float = 8.0
 
     def __post_init__(self) -> None:
         _check("num_replicas", self.num_replicas, 1, MAX_REPLICAS)
@@ -45,19 +41,12 @@ class FleetConfig:
         _check("load_floor", self.load_floor, 0, 10**9)
         _check("prefix_blocks", self.prefix_blocks, 1, 1_000)
         _check("seed", self.seed, 0, 2**63 - 1)
-        self._check_kills()
-
-    def _check_kills(self) -> None:
+        _check("start_seconds", self.start_seconds, 1e-6, 1e6)
         for kill in self.kills:
             _check("the replica that is killed", kill.replica, 0, self.num_replicas - 1)
             _check("the time of a kill", kill.time, 0, 1e12)
-        killed = [kill.replica for kill in self.kills]
-        if len(set(killed)) < len(killed):
-            raise ConfigError("a replica is killed twice; name each at most once")
-        if len(killed) >= self.num_replicas:
-            raise ConfigError(
-                f"{len(killed)} of {self.num_replicas} replicas are killed; leave at least one to serve the requests"
-            )
+            _check("the time from a kill to the restart", kill.restart_after or 0, 0, 1e12)
+        check_kills(self.kills, self.num_replicas, self.start_seconds)
 
 
 def _check(name: str, value: float, low: float, high: float) -> None:

@@ -12,14 +12,17 @@ class RouteReason(Enum):
     """Why this replica was chosen.
 
     All numbers have `load`, its outstanding tokens before, and `size`, the tokens of the request. Besides, by reason:
-    IN_TURN: none. LEAST_LOADED: mean. LESS_OF_TWO: other, other_load. HOME: bound. NEXT_ON_RING and OVER_BOUND: home,
-    home_load, bound.
+    IN_TURN: none. LEAST_LOADED: mean. LESS_OF_TWO: other, other_load. HOME: bound. STAND_IN, while the home of the
+    prefix is gone: owner, bound. HOME_AGAIN, the first after that: away (how many went elsewhere), bound. NEXT_ON_RING
+    and OVER_BOUND: home, home_load, bound, and owner if `home` only stands in for it.
     """
 
     IN_TURN = "in_turn"
     LEAST_LOADED = "least_loaded"
     LESS_OF_TWO = "less_of_two"
     HOME = "home"
+    STAND_IN = "stand_in"
+    HOME_AGAIN = "home_again"
     NEXT_ON_RING = "next_on_ring"
     OVER_BOUND = "over_bound"
 
@@ -57,4 +60,22 @@ class RequestMoved:
     tokens_so_far: int
 
 
-FleetEvent = RequestRouted | ReplicaKilled | RequestMoved
+@dataclass(frozen=True, slots=True)
+class ReplicaStarting:
+    """A new process begins to load the weights; until `ready_at` it takes no request."""
+
+    time: float
+    replica: int
+    ready_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReady:
+    """Takes requests again, with an empty pool, `down_seconds` after it was killed."""
+
+    time: float
+    replica: int
+    down_seconds: float
+
+
+FleetEvent = RequestRouted | ReplicaKilled | RequestMoved | ReplicaStarting | ReplicaReady

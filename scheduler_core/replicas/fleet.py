@@ -10,9 +10,18 @@ from scheduler_core.backends.base import ModelRunner
 from scheduler_core.config import EngineConfig
 from scheduler_core.errors import RequestError, WorkloadError
 from scheduler_core.events import Event, LowerTierQueried, PrefixCacheQueried, RequestFinished, TokenSampled
-from scheduler_core.replicas.config import FleetConfig, Kill
-from scheduler_core.replicas.events import FleetEvent, ReplicaKilled, RequestMoved, RequestRouted
+from scheduler_core.replicas.config import FleetConfig
+from scheduler_core.replicas.events import (
+    FleetEvent,
+    ReplicaKilled,
+    ReplicaReady,
+    ReplicaStarting,
+    RequestMoved,
+    RequestRouted,
+)
+from scheduler_core.replicas.fleet_laws import check_fleet
 from scheduler_core.replicas.fleet_trace import FleetTrace
+from scheduler_core.replicas.kills import Change, Turn, turns
 from scheduler_core.replicas.loads import Loads
 from scheduler_core.replicas.replica import Replica
 from scheduler_core.replicas.router import make_router
@@ -36,9 +45,10 @@ class _Live:
 class Fleet:
     """Runs a workload once. `record` is "full" (a trace of each replica, for the stage) or "none" (figures only).
 
-    What happens at the same instant happens in this order: ticks end, replicas are killed, requests arrive, ticks
-    start; each in order of replicas, kills or sending. A tick's tokens are delivered when it ends, so neither a router
-    nor a request that moves knows anything that a real gateway would not.
+    What happens at the same instant happens in this order: ticks end, replicas come back, replicas are killed, killed
+    ones begin to start, requests arrive, ticks start; each in order of replicas or sending. A tick's tokens are
+    delivered when it ends, so neither a router nor a request that moves knows anything that a real gateway would not.
+    `check` verifies the laws of every engine and, in the end, those of the fleet.
     """
 
     def __init__(
@@ -55,14 +65,16 @@ class Fleet:
         self.now = 0.0
         self._engine_config = engine
         self._record = record
+        self._check = check
         self._router = make_router(config, engine.block_size)
         self._store = shared_tier() if config.shared_tier else None
         self._replicas = [
-            Replica(number, engine, make_runner(), record=record, check=check, store=self._store)
+            Replica(number, engine, make_runner, record=record, check=check, store=self._store)
             for number in range(config.num_replicas)
         ]
-        self._kills = sorted(config.kills, key=lambda kill: (kill.time, kill.replica))
-        self._ends: list[tuple[float, int]] = []
+        self._turns = turns(config.kills, config.start_seconds)
+        #: When a tick ends, on which replica, and in which of its lives.
+        self._ends: list[tuple[float, int, int]] = []
         self._awake: set[int] = set()
         self._live: dict[str, _Live] = {}
         self._seen: set[str] = set()
@@ -76,32 +88,36 @@ class Fleet:
         while (time := self._next_time(coming)) is not None:
             self.now = time
             self._end_ticks(time)
-            while self._kills and self._kills[0].time == time:
-                self._kill(self._kills.pop(0))
+            while self._turns and self._turns[0].time == time:
+                self._change(self._turns.pop(0))
             for spec in coming.due(time):
                 self._arrive(spec)
             self._start_ticks(time)
         if self._store is not None:
             self._store.close()
         assert not self._live, "every request ends"
-        return self._result()
+        result = self._result()
+        if self._check:
+            check_fleet(result)
+        return result
 
     def _next_time(self, coming: _Coming) -> float | None:
-        """The next instant at which something happens; None when all is done (kills after that are left out)."""
+        """The next instant at which something happens; None when all is done (changes after that are left out)."""
         times = [] if coming.next_time is None else [coming.next_time]
         if self._ends:
             times.append(self._ends[0][0])
         if not times:
             return None
-        return min(*times, self._kills[0].time) if self._kills else min(times)
+        return min(*times, self._turns[0].time) if self._turns else min(times)
 
     # Ticks
 
     def _end_ticks(self, time: float) -> None:
         while self._ends and self._ends[0][0] == time:
-            _, number = heapq.heappop(self._ends)
-            if self._replicas[number].killed_at is None:
-                self._deliver(self._replicas[number].end_tick())
+            _, number, life = heapq.heappop(self._ends)
+            replica = self._replicas[number]
+            if replica.is_alive and replica.num_lives == life:
+                self._deliver(replica.end_tick())
                 self._awake.add(number)
 
     def _deliver(self, record: TickRecord) -> None:
@@ -127,7 +143,7 @@ class Fleet:
         for number in sorted(self._awake):
             replica = self._replicas[number]
             if replica.in_progress is None and (record := replica.start_tick(time)):
-                heapq.heappush(self._ends, (record.end, number))
+                heapq.heappush(self._ends, (record.end, number, replica.num_lives))
         self._awake.clear()
 
     # Requests
@@ -153,26 +169,42 @@ class Fleet:
         self._replicas[choice.replica].add(spec, live.tokens, self.now, self.loads.tokens[choice.replica])
         self._awake.add(choice.replica)
 
-    def _kill(self, kill: Kill) -> None:
-        moving = self.loads.owed_by(kill.replica)
-        lost_tick = self._replicas[kill.replica].kill(kill.time, len(moving))
-        self._awake.discard(kill.replica)
-        self._events.append(ReplicaKilled(kill.time, kill.replica, len(moving), lost_tick))
+    # Replicas
+
+    def _change(self, turn: Turn) -> None:
+        match turn.change:
+            case Change.KILLED:
+                self._kill(turn.replica)
+            case Change.STARTING:
+                assert turn.ready_at is not None
+                self._events.append(ReplicaStarting(self.now, turn.replica, turn.ready_at))
+            case Change.READY:
+                replica = self._replicas[turn.replica]
+                assert replica.killed_at is not None
+                replica.start(self.now)
+                self.loads.revive(turn.replica)
+                self._events.append(ReplicaReady(self.now, turn.replica, self.now - replica.killed_at))
+
+    def _kill(self, number: int) -> None:
+        moving = self.loads.owed_by(number)
+        lost_tick = self._replicas[number].kill(self.now, len(moving))
+        self._awake.discard(number)
+        self._events.append(ReplicaKilled(self.now, number, len(moving), lost_tick))
         for request_id in moving:
             self.loads.end(request_id)
-        self.loads.bury(kill.replica)
+        self.loads.bury(number)
         for request_id in moving:
             live = self._live[request_id]
             prompt = len(live.spec.prompt_token_ids)
-            self._events.append(RequestMoved(kill.time, request_id, kill.replica, prompt, len(live.tokens)))
+            self._events.append(RequestMoved(self.now, request_id, number, prompt, len(live.tokens)))
             self._route(request_id)
 
     def _result(self) -> FleetTrace:
-        traces = tuple(replica.trace() for replica in self._replicas) if self._record == "full" else ()
+        lives = (life for replica in self._replicas for life in replica.lives()) if self._record == "full" else ()
         return FleetTrace(
             self.config,
             self._engine_config,
-            traces,
+            tuple(lives),
             tuple(self._events),
             tuple(replica.figures() for replica in self._replicas),
             tuple(self._collector.facts()),

@@ -9,7 +9,16 @@ from typing import Any
 from scheduler_core import codec
 from scheduler_core.config import EngineConfig
 from scheduler_core.replicas.config import FleetConfig
-from scheduler_core.replicas.events import FleetEvent, ReplicaKilled, RequestMoved, RequestRouted, RouteReason
+from scheduler_core.replicas.events import (
+    FleetEvent,
+    ReplicaKilled,
+    ReplicaReady,
+    ReplicaStarting,
+    RequestMoved,
+    RequestRouted,
+    RouteReason,
+)
+from scheduler_core.replicas.life import Life
 from scheduler_core.replicas.replica import ReplicaFigures
 from scheduler_core.request_facts import RequestFacts
 from scheduler_core.summary import Targets, jain_index, summarise
@@ -21,14 +30,19 @@ OVERFLOWS = (RouteReason.NEXT_ON_RING, RouteReason.OVER_BOUND)
 
 @dataclass(frozen=True, slots=True)
 class FleetTrace:
-    """`traces` are empty where only figures were recorded; `facts` are those of every request, wherever it ran."""
+    """`lives` are empty where only figures were recorded; `facts` are those of every request, wherever it ran."""
 
     config: FleetConfig
     engine: EngineConfig
-    traces: tuple[Trace, ...]
+    lives: tuple[Life, ...]
     events: tuple[FleetEvent, ...]
     replicas: tuple[ReplicaFigures, ...]
     facts: tuple[RequestFacts, ...]
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """One for each life, in order of replicas: without a restart one for each replica."""
+        return tuple(life.trace for life in self.lives)
 
     @property
     def routed(self) -> tuple[RequestRouted, ...]:
@@ -43,8 +57,16 @@ class FleetTrace:
         return tuple(event for event in self.events if isinstance(event, ReplicaKilled))
 
     @property
+    def starts(self) -> tuple[ReplicaStarting, ...]:
+        return tuple(event for event in self.events if isinstance(event, ReplicaStarting))
+
+    @property
+    def comebacks(self) -> tuple[ReplicaReady, ...]:
+        return tuple(event for event in self.events if isinstance(event, ReplicaReady))
+
+    @property
     def loads(self) -> list[int]:
-        """Tokens computed by each replica that lived to the end."""
+        """Tokens computed by each replica that was never killed."""
         return [each.computed_tokens for each in self.replicas if each.killed_at is None]
 
     @property
@@ -81,6 +103,6 @@ class FleetTrace:
             "figures": self.figures(),
             "replicas": [asdict(each) for each in self.replicas],
             "events": [codec.to_tagged(event) for event in self.events],
-            "traces": [codec.to_plain(trace) for trace in self.traces],
+            "lives": [codec.to_plain(life) for life in self.lives],
         }
         return json.dumps(plain, separators=(",", ":"))

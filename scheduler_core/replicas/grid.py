@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scheduler_core.errors import ConfigError
 from scheduler_core.events import FaultInjected, RequestFinished
 from scheduler_core.output import SchedulerOutput
+from scheduler_core.replicas.events import ReplicaKilled, ReplicaReady, ReplicaStarting
 from scheduler_core.replicas.fleet_trace import FleetTrace
+from scheduler_core.replicas.life import KILLED, Life
 from scheduler_core.request import FinishReason, RequestSpec, RequestStatus
 from scheduler_core.trace import Counts, Snapshot, TickRecord, Trace
 
 _GOES_ON = "its replica was killed; it goes on elsewhere"
+_CHANGES = (ReplicaKilled, ReplicaStarting, ReplicaReady)
 _EMPTY = Counts(0, 0, 0, 0, 0)
 
 
@@ -23,26 +26,64 @@ def whole_seconds(specs: Iterable[RequestSpec]) -> list[RequestSpec]:
 
 
 def on_grid(fleet: FleetTrace) -> tuple[Trace, ...]:
-    """Each trace with a record for every second up to the end of the last; raises `ConfigError` off the grid.
+    """A trace for each replica, with a record for every second up to the end of the last; raises `ConfigError`.
 
-    Every tick has to last one second (cost "unit") and every arrival and kill to be at a whole one.
+    Every tick has to last one second (cost "unit"), and every arrival, kill and start to be at a whole one. The lives
+    of a replica stand one after the other; a request that it had in two of them cannot be drawn.
     """
-    ends = [record.end for trace in fleet.traces for record in trace.records]
-    seconds = max(1, round(max(ends, default=0.0)))
-    if any(kill.time >= seconds for kill in fleet.kills):
-        seconds = round(max(kill.time for kill in fleet.kills)) + 1
-    return tuple(replace(trace, records=tuple(_rows(trace, seconds))) for trace in fleet.traces)
+    ends = [record.end for life in fleet.lives for record in life.trace.records]
+    changes = [event.time for event in fleet.events if isinstance(event, _CHANGES)]
+    seconds = max(1, round(max(ends, default=0.0)), *(_whole(time) + 1 for time in changes))
+    told = _told(fleet)
+    return tuple(
+        _joined([life for life in fleet.lives if life.replica == number], told.get(number, {}), seconds)
+        for number in range(fleet.config.num_replicas)
+    )
 
 
-def _rows(trace: Trace, seconds: int) -> Iterator[TickRecord]:
+def _told(fleet: FleetTrace) -> dict[int, dict[int, list[FaultInjected]]]:
+    """What is told of a replica beyond its lives: by replica and second."""
+    found: dict[int, dict[int, list[FaultInjected]]] = {}
+    for event in fleet.events:
+        match event:
+            case ReplicaStarting(time, replica, ready_at):
+                told = FaultInjected("replica_starting", "", f"it loads the weights until second {ready_at:g}")
+            case ReplicaReady(time, replica, down):
+                told = FaultInjected("replica_ready", "", f"it was gone for {down:g} seconds, and its memory is empty")
+            case _:
+                continue
+        found.setdefault(replica, {}).setdefault(_whole(time), []).append(told)
+    return found
+
+
+def _joined(lives: Sequence[Life], told: Mapping[int, Sequence[FaultInjected]], seconds: int) -> Trace:
+    """The lives of one replica as one trace."""
+    first = lives[0].trace
+    requests = tuple(spec for life in lives for spec in life.trace.requests)
+    ids = [spec.id for spec in requests]
+    if len(set(ids)) < len(ids):
+        again = next(name for name in ids if ids.count(name) > 1)
+        raise ConfigError(
+            f"request {again!r} came back to replica {lives[0].replica + 1} after its restart, which cannot be drawn; "
+            "kill one replica only"
+        )
+    texts = {token: text for life in lives for token, text in life.trace.token_texts.items()}
+    at = {second: record for life in lives for second, record in _by_second(life.trace.records).items()}
+    rows = tuple(_rows(at, told, first.config.num_blocks, seconds))
+    return replace(first, requests=requests, token_texts=texts, records=rows)
+
+
+def _rows(
+    at: Mapping[int, TickRecord], told: Mapping[int, Sequence[FaultInjected]], num_blocks: int, seconds: int
+) -> Iterator[TickRecord]:
     """One record a second: a longer one that is idle is drawn out, and after the last nothing happens."""
-    at = _by_second(trace.records)
-    nobody = Snapshot((), (), (), tuple(range(trace.config.num_blocks)), (), 0, 0)
+    nobody = Snapshot((), (), (), tuple(range(num_blocks)), (), 0, 0)
     last = TickRecord(0, 0.0, 0.0, 0.0, SchedulerOutput(0), (), _EMPTY, nobody)
     for second in range(seconds):
         last = at.get(second) or _quiet(last)
         output = replace(last.output, tick=second)
-        last = replace(last, tick=second, start=float(second), end=float(second + 1), output=output)
+        events = (*told.get(second, ()), *last.events)
+        last = replace(last, tick=second, start=float(second), end=float(second + 1), output=output, events=events)
         yield last
 
 
@@ -50,7 +91,7 @@ def _by_second(records: Sequence[TickRecord]) -> dict[int, TickRecord]:
     found: dict[int, TickRecord] = {}
     before: TickRecord | None = None
     for record in records:
-        is_kill = any(isinstance(event, FaultInjected) and event.name == "replica_killed" for event in record.events)
+        is_kill = any(isinstance(event, FaultInjected) and event.name == KILLED for event in record.events)
         # What ends an idle time is told where it happens.
         second = _whole(record.end if is_kill else record.start)
         if is_kill and before is not None:

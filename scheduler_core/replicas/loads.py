@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import insort
+
 
 class Loads:
     """Outstanding tokens by replica.
@@ -51,6 +53,11 @@ class Loads:
         """Take a replica out that owes nothing any more."""
         assert self.tokens[replica] == 0, "its requests go elsewhere first"
         self.alive.remove(replica)
+
+    def revive(self, replica: int) -> None:
+        """Take a replica in again, which owes nothing."""
+        assert replica not in self.alive, "only who is gone comes back"
+        insort(self.alive, replica)
 
     def _change(self, replica: int, tokens: int) -> None:
         self.tokens[replica] += tokens

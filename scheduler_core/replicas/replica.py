@@ -1,20 +1,31 @@
-"""One replica: an engine with a pool of its own, what it has delivered, and how it ended."""
+"""One place in the fleet: an engine with a pool of its own, another after a restart, and what they delivered."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from scheduler_core.backends.base import ModelRunner
 from scheduler_core.config import EngineConfig
 from scheduler_core.engine import Engine
-from scheduler_core.events import FaultInjected, LowerTierQueried, PrefixCacheQueried
-from scheduler_core.output import SchedulerOutput
+from scheduler_core.events import LowerTierQueried, PrefixCacheQueried
+from scheduler_core.replicas.life import Life
 from scheduler_core.replicas.resumed_runner import ResumedRunner, resumed_spec
 from scheduler_core.replicas.shared_store import OneReplicasView
 from scheduler_core.request import RequestSpec
 from scheduler_core.storage.block_store import BlockStore
-from scheduler_core.trace import Counts, Snapshot, TickRecord, Trace
+from scheduler_core.trace import TickRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Comeback:
+    """What a restarted replica has done since it was back; its pool was empty then."""
+
+    ready_at: float
+    requests: int
+    queried_tokens: int
+    hit_tokens: int
+    shared_hit_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,8 @@ class ReplicaFigures:
     """What one replica did. `computed_tokens` are those of all its batches; `busy_s` is the time of ticks with work.
 
     Hits are those of first admissions; requests that came from a killed replica are counted apart, as `resumed_…`.
-    Both have what was loaded from a shared tier in them; `shared_hit_tokens` is that alone.
+    Both have what was loaded from a shared tier in them; `shared_hit_tokens` is that alone. `killed_at` is when it was
+    last killed, `comeback` what followed if it came back from that.
     """
 
     requests: int
@@ -35,6 +47,7 @@ class ReplicaFigures:
     busy_s: float
     most_outstanding: int
     killed_at: float | None
+    comeback: Comeback | None = None
 
     @property
     def hit_rate(self) -> float | None:
@@ -48,26 +61,44 @@ class Replica:
         self,
         number: int,
         config: EngineConfig,
-        runner: ModelRunner,
+        make_runner: Callable[[], ModelRunner],
         *,
         record: str,
         check: bool,
         store: BlockStore | None = None,
     ) -> None:
+        self.number = number
+        self.is_alive = False
         self.killed_at: float | None = None
         self.in_progress: TickRecord | None = None
-        self._runner = ResumedRunner(runner)
-        self._store = None if store is None else OneReplicasView(store)
-        self._engine = Engine(
-            config, self._runner, title=f"Replica {number + 1}", record=record, check=check, store=self._store
-        )
+        #: How often it was started.
+        self.num_lives = 0
+        self._config = config
+        self._make_runner = make_runner
+        self._record = record
+        self._check = check
+        self._shared = store
         self._requests = self._computed = self._most = 0
         self._queries = [0, 0, 0, 0]
         self._shared_hits = 0
         self._busy_s = 0.0
+        self._ended: list[Life] = []
+        self.start(0.0)
+
+    def start(self, time: float) -> None:
+        """Be there from now on, with an empty pool; what it did in earlier lives goes on being counted."""
+        assert not self.is_alive, "only who is gone comes back"
+        self.is_alive = True
+        self.num_lives += 1
+        self._born = time
+        self._at_birth = self._requests, self._queries[0], self._queries[1], self._shared_hits
         self._resumed: set[str] = set()
-        self._lost_tick = False
-        self._num_lost = 0
+        self._runner = ResumedRunner(self._make_runner())
+        self._store = None if self._shared is None else OneReplicasView(self._shared)
+        title = f"Replica {self.number + 1}"
+        self._engine = Engine(
+            self._config, self._runner, title=title, record=self._record, check=self._check, store=self._store
+        )
 
     def add(self, spec: RequestSpec, so_far: Sequence[int], time: float, outstanding: int) -> None:
         """Take a request that arrives now, or the rest of one that was begun elsewhere."""
@@ -111,10 +142,12 @@ class Replica:
 
     def kill(self, time: float, num_requests: int) -> bool:
         """Be gone; returns whether a tick was going on, of which nothing counts."""
-        self.killed_at = time
-        self._num_lost = num_requests
-        self._lost_tick, self.in_progress = self.in_progress is not None, None
-        return self._lost_tick
+        self.is_alive, self.killed_at = False, time
+        lost_tick, self.in_progress = self.in_progress is not None, None
+        if self._record == "full":
+            life = Life.of(self.number, self._born, self._engine.trace())
+            self._ended.append(life.killed(time, num_requests, lost_tick))
+        return lost_tick
 
     def figures(self) -> ReplicaFigures:
         queried, hit, resumed_queried, resumed_hit = self._queries
@@ -129,29 +162,16 @@ class Replica:
             self._busy_s,
             self._most,
             self.killed_at,
+            self._comeback(),
         )
 
-    def trace(self) -> Trace:
-        """All that was delivered; of a killed one the last tick is the kill, after which its memory is empty."""
-        trace = self._engine.trace()
-        if self.killed_at is None:
-            return trace
-        kept = trace.records[:-1] if self._lost_tick else trace.records
-        end = _kill_record(kept, self.killed_at, self._num_lost, trace.config.num_blocks)
-        return replace(trace, records=(*kept, end))
+    def _comeback(self) -> Comeback | None:
+        if self.num_lives == 1 or not self.is_alive:
+            return None
+        now = self._requests, self._queries[0], self._queries[1], self._shared_hits
+        return Comeback(self._born, *(count - before for count, before in zip(now, self._at_birth, strict=True)))
 
-
-def _kill_record(before: Sequence[TickRecord], time: float, num_requests: int, num_blocks: int) -> TickRecord:
-    tick = len(before)
-    nobody = Snapshot((), (), (), tuple(range(num_blocks)), (), 0, 0)
-    detail = f"the replica was killed; {num_requests} requests go on elsewhere, and its KV is lost"
-    return TickRecord(
-        tick,
-        before[-1].end if before else 0.0,
-        time,
-        0.0,
-        SchedulerOutput(tick),
-        (FaultInjected("replica_killed", "", detail),),
-        Counts(0, 0, 0, 0, 0),
-        nobody if not before or before[-1].snapshot is not None else None,
-    )
+    def lives(self) -> tuple[Life, ...]:
+        """All that was delivered, a trace for each life."""
+        last = (Life.of(self.number, self._born, self._engine.trace()),) if self.is_alive else ()
+        return *self._ended, *last

@@ -3,7 +3,8 @@
 `least_loaded` counts outstanding tokens. `power_of_two` looks at two replicas drawn at random and takes the less loaded
 (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001). `bounded_hash` is consistent hashing with
 bounded loads (Mirrokni, Thorup and Zadimoghaddam, arXiv 1608.01350, SODA'18): a key that finds its home over the bound
-goes on to the next replica on the ring. `prefix_affinity` goes to the least loaded one instead.
+goes on to the next replica on the ring. `prefix_affinity` goes to the least loaded one instead. While a home is gone,
+the next on the ring stands in for it; once it is restarted, its keys come home.
 """
 
 from __future__ import annotations
@@ -77,20 +78,37 @@ class ByPrefix:
         self._along_the_ring = along_the_ring
         self._ring = HashRing(config.num_replicas)
         self.key = PrefixKey(block_size, config.prefix_blocks).of
+        #: Requests by key that went elsewhere since its home was killed.
+        self._away: dict[bytes, int] = {}
 
     def choose(self, spec: RequestSpec, size: int, loads: Loads) -> Choice:
         bound = self.bound(size, loads)
         alive = set(loads.alive)
-        order = (replica for replica in self._ring.walk(self.key(spec)) if replica in alive)
-        home = next(order)
+        key = self.key(spec)
+        order = self._ring.walk(key)
+        owner = next(order)
+        order = (replica for replica in order if replica in alive)
+        home = owner if owner in alive else next(order)
+        if home != owner:
+            self._away[key] = self._away.get(key, 0) + 1
         if loads.tokens[home] <= bound:
-            return _choice(home, RouteReason.HOME, size, loads, ("bound", bound))
-        numbers = ("home", home), ("home_load", loads.tokens[home]), ("bound", bound)
+            return self._at_home(key, owner, home, bound, size, loads)
+        numbers = [("home", home), ("home_load", loads.tokens[home]), ("bound", bound)]
+        if home != owner:
+            numbers.append(("owner", owner))
         if self._along_the_ring:
             # The least loaded one is never over the bound, so there is a next.
             following = next(replica for replica in order if loads.tokens[replica] <= bound)
             return _choice(following, RouteReason.NEXT_ON_RING, size, loads, *numbers)
         return _choice(loads.least, RouteReason.OVER_BOUND, size, loads, *numbers)
+
+    def _at_home(self, key: bytes, owner: int, home: int, bound: int, size: int, loads: Loads) -> Choice:
+        """The home has room; the reason says whether it is the true one, and whether it was away."""
+        if home != owner:
+            return _choice(home, RouteReason.STAND_IN, size, loads, ("owner", owner), ("bound", bound))
+        if away := self._away.pop(key, 0):
+            return _choice(home, RouteReason.HOME_AGAIN, size, loads, ("away", away), ("bound", bound))
+        return _choice(home, RouteReason.HOME, size, loads, ("bound", bound))
 
     def bound(self, size: int, loads: Loads) -> int:
         """The most outstanding tokens with which a replica may still take a request of `size`."""

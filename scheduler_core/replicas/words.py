@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from scheduler_core.replicas.events import RequestRouted, RouteReason
 from scheduler_core.words import count
 
@@ -32,6 +34,8 @@ REASON_NAMES = {
     RouteReason.LEAST_LOADED: "least loaded",
     RouteReason.LESS_OF_TWO: "less loaded of two",
     RouteReason.HOME: "home of its prefix",
+    RouteReason.STAND_IN: "home is gone: next on the ring",
+    RouteReason.HOME_AGAIN: "home of its prefix is back",
     RouteReason.NEXT_ON_RING: "home over the bound: next on the ring",
     RouteReason.OVER_BOUND: "home over the bound: least loaded",
 }
@@ -55,8 +59,25 @@ def why(event: RequestRouted) -> str:
             other = f"{replica_name(numbers['other'])} has {numbers['other_load']:,}"
             return f"of two drawn at random it has the fewer outstanding tokens, {numbers['load']:,}; {other}"
         case RouteReason.HOME:
-            return f"it is the home of this prefix, and with {load} it is within the bound of {numbers['bound']:,}"
+            return f"it is the home of this prefix, and with {load} it is within {_bound(numbers)}"
+        case RouteReason.STAND_IN:
+            owner = replica_name(numbers["owner"])
+            return (
+                f"{owner}, the home of this prefix, is gone; the next on the ring has {load}, within {_bound(numbers)}"
+            )
+        case RouteReason.HOME_AGAIN:
+            away = f"{count(numbers['away'], 'request')} with it went elsewhere meanwhile"
+            return f"it is the home of this prefix and is back, {away}; with {load} it is within {_bound(numbers)}"
         case RouteReason.NEXT_ON_RING | RouteReason.OVER_BOUND:
-            home = f"{replica_name(numbers['home'])}, its home, has {numbers['home_load']:,} outstanding tokens"
+            home = f"{replica_name(numbers['home'])}, {_role(numbers)}, has {numbers['home_load']:,} outstanding tokens"
             how = "next on the ring" if event.reason is RouteReason.NEXT_ON_RING else "least loaded"
-            return f"{home}, over the bound of {numbers['bound']:,}; the {how} has {numbers['load']:,}"
+            return f"{home}, over {_bound(numbers)}; the {how} has {numbers['load']:,}"
+
+
+def _bound(numbers: Mapping[str, int]) -> str:
+    return f"the bound of {numbers['bound']:,}"
+
+
+def _role(numbers: Mapping[str, int]) -> str:
+    """What the replica is to the prefix that was over the bound."""
+    return f"standing in for {replica_name(numbers['owner'])}, its home" if "owner" in numbers else "its home"

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_core.__main__ import main
 from scheduler_core.bench.fleet.plan import Plan, parse_replicas, parse_routers
-from scheduler_core.bench.fleet.report import document, run_figures
+from scheduler_core.bench.fleet.report import document, remarks, run_figures
 from scheduler_core.errors import BenchError
 from scheduler_core.replicas.config import ROUTERS
 from scheduler_core.serving_config import serving_config
@@ -47,6 +47,28 @@ def test_a_kill_moves_requests_and_loses_none() -> None:
     assert [(kill.time, kill.replica) for kill in trace.kills] == [(0.5, 2)]
     assert len(trace.moved) == trace.kills[0].num_requests > 0
     assert trace.figures()["completed"] == 60
+
+
+def test_a_restarted_replica_serves_again_and_the_plan_says_so_only_where_it_was_asked() -> None:
+    plan = Plan(
+        serving_config("llama-3.1-8b-h100").replace(num_blocks=512),
+        rate=20.0,
+        kill_at=0.3,
+        restart_after=0.1,
+        start_seconds=0.2,
+    )
+    trace = plan.run(3, "least_loaded")
+    told = document(plan, [run_figures(trace)])
+    assert told["plan"]["restart_after"] == 0.1
+    assert told["runs"][0]["comebacks"][0]["requests"] > 0
+    assert told["runs"][0]["completed"] == 60
+    assert "is back at 0.6 s with an empty cache" in remarks(plan)[-1]
+    assert "restart_after" not in document(Plan(plan.engine, kill_at=0.3), [])["plan"]
+
+
+def test_a_restart_without_a_kill_is_refused() -> None:
+    with pytest.raises(BenchError, match="give kill-at too"):
+        Plan(serving_config("llama-3.1-8b-h100"), restart_after=1.0)
 
 
 def test_people_get_a_table_and_its_terms(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,10 +90,11 @@ def test_arrivals_move_to_the_next_whole_second() -> None:
 def test_every_router_and_reason_has_words() -> None:
     assert ROUTER_NAMES.keys() == ROUTER_TEXTS.keys() == {*ROUTERS}
     assert REASON_NAMES.keys() == {*RouteReason}
+    kills = tuple(Kill(2.0 + 8 * number, number, 1.0) for number in range(3))
     told = {
         event.reason: why(event)
         for router in ROUTERS
-        for event in run_fleet(LOAD, num_replicas=3, router=router).routed
+        for event in run_fleet(LOAD, num_replicas=3, router=router, kills=kills, start_seconds=2).routed
     }
     assert told.keys() == {*RouteReason}
     over = RequestRouted(

@@ -24,6 +24,10 @@ def fleet(
     load_bound: Annotated[float, typer.Option(help="Most outstanding tokens of a home, over the mean.")] = 1.25,
     load_floor: Annotated[int, typer.Option(help="A home with no more outstanding tokens keeps its prefix.")] = 0,
     kill_at: Annotated[float | None, typer.Option(help="Kill the last replica at this second.")] = None,
+    restart_after: Annotated[
+        float | None, typer.Option(help="Start it anew so many seconds after the kill, with an empty cache.")
+    ] = None,
+    start_s: Annotated[float, typer.Option(help="Seconds for which a new process loads the weights.")] = 30.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result, to the byte.")] = 0,
     machine: Annotated[str, typer.Option(help="A machine of the cost model.")] = "llama-3.1-8b-h100",
     preset: Annotated[str, typer.Option(help="Schedule as this preset does.")] = "vllm",
@@ -50,6 +54,8 @@ def fleet(
         load_bound,
         load_floor,
         kill_at,
+        restart_after,
+        start_s,
     )
     runs = []
     with terminal.remark_console().status("starting") as status:

@@ -36,6 +36,12 @@ class Plan:
     load_bound: float = 1.25
     load_floor: int = 0
     kill_at: float | None = None
+    restart_after: float | None = None
+    start_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.restart_after is not None and self.kill_at is None:
+            raise BenchError("restart-after needs a replica that was killed; give kill-at too")
 
     def load(self, num_replicas: int) -> LoadConfig:
         return LoadConfig(
@@ -51,10 +57,18 @@ class Plan:
 
     def fleet(self, num_replicas: int, router: str) -> FleetConfig:
         """A kill hits the last replica; a single one is spared, as nobody could go on."""
-        kills = () if self.kill_at is None or num_replicas == 1 else (Kill(self.kill_at, num_replicas - 1),)
+        is_hit = self.kill_at is not None and num_replicas > 1
+        kills = (Kill(self.kill_at or 0.0, num_replicas - 1, self.restart_after),) if is_hit else ()
         prefix_blocks = max(1, self.prefix_tokens // self.engine.block_size)
         return FleetConfig(
-            num_replicas, router, self.load_bound, self.load_floor, min(prefix_blocks, 4), self.seed, kills=kills
+            num_replicas,
+            router,
+            self.load_bound,
+            self.load_floor,
+            min(prefix_blocks, 4),
+            self.seed,
+            kills=kills,
+            start_seconds=self.start_seconds,
         )
 
     def run(self, num_replicas: int, router: str) -> FleetTrace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -35,20 +36,29 @@ _KEPT = (
 )
 
 
+#: What a plan says of a restart, left out where none is asked for.
+_OF_RESTARTS = ("restart_after", "start_seconds")
+
+
 def run_figures(trace: FleetTrace) -> dict[str, Any]:
     """One run's row."""
     figures = trace.figures()
+    comebacks = [each.comeback for each in trace.replicas if each.comeback is not None]
     return {
         **{name: figures[name] for name in _KEPT},
         "computed_tokens": sum(each.computed_tokens for each in trace.replicas),
         "decisions": len(trace.routed),
         "most_outstanding": max(each.most_outstanding for each in trace.replicas),
+        **({"comebacks": [asdict(each) for each in comebacks]} if comebacks else {}),
     }
 
 
 def document(plan: Plan, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The same for the same plan, to the byte."""
-    return {"benchmark": "fleet", "plan": codec.to_plain(plan), "runs": [*runs]}
+    told = codec.to_plain(plan)
+    if plan.restart_after is None:
+        told = {name: value for name, value in told.items() if name not in _OF_RESTARTS}
+    return {"benchmark": "fleet", "plan": told, "runs": [*runs]}
 
 
 def table(figures: Mapping[str, Any]) -> Table:
@@ -77,12 +87,19 @@ def table(figures: Mapping[str, Any]) -> Table:
 
 def remarks(plan: Plan) -> list[str]:
     """What the columns mean."""
-    return [
+    told = [
         f"Each replica: {plan.requests} requests at {plan.rate:g} a second, {plan.groups} prefixes of "
         f"{plan.prefix_tokens:,} tokens, {plan.engine.num_blocks:,} KV blocks, {plan.engine.cost}; seed {plan.seed}.",
         "max/mean and Jain's index are over the tokens that replicas computed; killed ones are left out.",
         "overflow: decisions in which a prefix did not go to its home, as that was over the load bound.",
     ]
+    if plan.kill_at is not None and plan.restart_after is not None:
+        back = plan.kill_at + plan.restart_after + plan.start_seconds
+        told.append(
+            f"The last replica is killed at {plan.kill_at:g} s; a new process starts {plan.restart_after:g} s later, "
+            f"loads the weights for {plan.start_seconds:g} s and is back at {back:g} s with an empty cache."
+        )
+    return told
 
 
 def _percent(share: float | None) -> str:
