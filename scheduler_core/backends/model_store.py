@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from scheduler_core.backends import gguf_conversion
 from scheduler_core.backends.model_cache import ModelCache, Progress, default_root, file_digest
+from scheduler_core.backends.model_text import ModelCodec
 from scheduler_core.errors import ModelError
 
 if TYPE_CHECKING:
@@ -159,6 +160,21 @@ def load(path: str | Path | None = None, progress: Progress | None = None, devic
         _ = loaded.forward
     report(1.0, f"{weights.name} is ready")
     return loaded
+
+
+def load_codec(path: str | Path | None = None) -> ModelCodec:
+    """The tokenizer and the bounds of a model whose weights are for others to load; raises `ModelError`."""
+    weights = find_weights(path) or Weights("hub", HUB_REPO, HUB_REPO.rpartition("/")[2])
+    folder = folder_of(weights)
+    config = _read_json(folder / "config.json")
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        bounds = int(config["vocab_size"]), int(config["max_position_embeddings"])
+    except Exception as problem:  # many kinds, all meaning that these files do not make a model
+        raise ModelError(f"the tokenizer in {folder} cannot be loaded: {_first_line(problem)}") from problem
+    return ModelCodec(tokenizer, weights.name, *bounds)
 
 
 def folder_of(weights: Weights) -> Path:

@@ -33,6 +33,16 @@ class ModelText:
         return str(decoded)
 
 
+class ModelCodec(ModelText):
+    """A model's texts, its name and its bounds, without its weights."""
+
+    def __init__(self, tokenizer: Any, model: str, vocab_size: int, max_model_len: int) -> None:
+        super().__init__(tokenizer)
+        self.model = model
+        self.vocab_size = vocab_size
+        self.max_model_len = max_model_len
+
+
 def _checked(text: str) -> str:
     try:
         text.encode("utf-8")

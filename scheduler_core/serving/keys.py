@@ -17,10 +17,15 @@ _OPEN = frozenset({"/health", "/metrics"})
 
 
 class ApiKeys:
-    """The keys that open the gateway; without any it is open."""
+    """The keys that open the gateway, some of them known by their `digests` only; without any it is open."""
 
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._digests = [_digest(key) for key in keys if key]
+    def __init__(self, keys: Iterable[str], digests: Iterable[str] = ()) -> None:
+        self._digests = [*(_digest(key) for key in keys if key), *map(bytes.fromhex, digests)]
+
+    @property
+    def digests(self) -> list[str]:
+        """In hex: enough to check a key, and no use for anything else."""
+        return [digest.hex() for digest in self._digests]
 
     def __bool__(self) -> bool:
         return bool(self._digests)

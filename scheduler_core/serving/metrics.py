@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from scheduler_core.serving.counters import MEMORY, Observer
 
 if TYPE_CHECKING:
     from scheduler_core.serving.async_engine import AsyncEngine
+    from scheduler_core.serving.front import Front
     from scheduler_core.serving.stream import Stream
     from scheduler_core.serving.worker import Tick
     from scheduler_core.storage.block_store import TierStats
@@ -35,20 +37,24 @@ TICK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.
 BATCH_BUCKETS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
 _LABELS = ("model", "replica")
+_LAST_TICKS = 256
 
-#: Counter -> (what it counts, field of `Counters`).
-_COUNTERS = {
+#: Counter of requests -> (what it counts, field of `Counters`).
+_REQUESTS = {
     "requests_submitted": ("Requests that clients sent.", "submitted"),
     "requests_finished": ("Requests that were answered.", "finished"),
     "requests_refused": ("Requests that were refused: too long, queue full, or shutting down.", "refused"),
     "requests_aborted": ("Requests whose client left, whose deadline passed, or that a shutdown ended.", "aborted"),
     "requests_dead": ("Requests that failed for good.", "dead"),
     "model_call_retries": ("Attempts after a failed one.", "retries"),
+    "prompt_tokens": ("Prompt tokens of requests that were let in.", "prompt_tokens"),
+    "generation_tokens": ("Tokens drawn.", "output_tokens"),
+}
+#: The same of an engine.
+_ENGINE = {
     "late_tokens_dropped": ("Tokens that came when nobody waited for them any more.", "late_tokens"),
     "engine_restarts": ("Times the engine failed and was started anew.", "engine_restarts"),
     "preemption_count": ("Preemptions of running requests.", "preemptions"),
-    "prompt_tokens": ("Prompt tokens of requests that were let in.", "prompt_tokens"),
-    "generation_tokens": ("Tokens drawn.", "output_tokens"),
 }
 
 _Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
@@ -72,17 +78,24 @@ class GatewayMetrics(Observer):
 
     def __init__(self, model: str, replica: str = "0") -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.replica = replica
         self._values = (model, replica)
-        self._registry = CollectorRegistry()
-        self._ttft = self._histogram("time_to_first_token_seconds", "From arrival to first token.", TTFT_BUCKETS)
-        self._itl = self._histogram("inter_token_latency_seconds", "Between successive tokens.", ITL_BUCKETS)
-        self._e2e = self._histogram("e2e_request_latency_seconds", "From arrival to the end.", REQUEST_BUCKETS)
-        self._queue = self._histogram("request_queue_time_seconds", "From arrival to admission.", REQUEST_BUCKETS)
-        self._tick = self._histogram("tick_seconds", "One tick of the engine.", TICK_BUCKETS)
-        self._batch = self._histogram("tick_tokens", "Tokens that one tick computed.", BATCH_BUCKETS)
+        #: Seconds of the last ticks, the newest at the end.
+        self.last_ticks: deque[float] = deque(maxlen=_LAST_TICKS)
+        self._requests = CollectorRegistry()
+        self._ttft = self._of_requests("time_to_first_token_seconds", "From arrival to first token.", TTFT_BUCKETS)
+        self._itl = self._of_requests("inter_token_latency_seconds", "Between successive tokens.", ITL_BUCKETS)
+        self._e2e = self._of_requests("e2e_request_latency_seconds", "From arrival to the end.", REQUEST_BUCKETS)
+        self._queue = self._of_requests("request_queue_time_seconds", "From arrival to admission.", REQUEST_BUCKETS)
+        self._engine = CollectorRegistry()
+        self._tick = self._histogram(self._engine, "tick_seconds", "One tick of the engine.", TICK_BUCKETS)
+        self._batch = self._histogram(self._engine, "tick_tokens", "Tokens that one tick computed.", BATCH_BUCKETS)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-        histogram = Histogram(name, text, _LABELS, registry=self._registry, buckets=buckets)
+    def _of_requests(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return self._histogram(self._requests, name, text, buckets)
+
+    def _histogram(self, registry: CollectorRegistry, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        histogram = Histogram(name, text, _LABELS, registry=registry, buckets=buckets)
         return histogram.labels(*self._values)
 
     # What happens
@@ -102,6 +115,7 @@ class GatewayMetrics(Observer):
             self._e2e.observe(now - stream.arrived)
 
     def ticked(self, tick: Tick) -> None:
+        self.last_ticks.append(tick.seconds)
         self._tick.observe(tick.seconds)
         self._batch.observe(tick.record.counts.scheduled_tokens)
 
@@ -109,15 +123,23 @@ class GatewayMetrics(Observer):
 
     def render(self, engine: AsyncEngine, tiers: Sequence[TierStats], letters: int | None) -> bytes:
         """The exposition format; `tiers` are those below memory, `letters` the dead letters, None without a box."""
-        told = [*self._now(engine), *self._caches(engine, tiers)]
+        return self.render_requests(engine, letters) + self.render_engine(engine, tiers)
+
+    def render_requests(self, front: Front, letters: int | None) -> bytes:
+        """What is told of requests, whoever computes them."""
+        told: list[Metric] = [
+            self._counter(name, text, getattr(front.counters, field)) for name, (text, field) in _REQUESTS.items()
+        ]
         if letters is not None:
             told.append(self._gauge("dead_letters", "Requests kept in the dead letters.", letters))
-        scrape = CollectorRegistry()
-        scrape.register(_Now(told))
-        return prometheus_client.generate_latest(self._registry) + prometheus_client.generate_latest(scrape)
+        return _exposition(self._requests, told)
+
+    def render_engine(self, engine: AsyncEngine, tiers: Sequence[TierStats]) -> bytes:
+        """What is told of one engine and its caches."""
+        return _exposition(self._engine, [*self._now(engine), *self._caches(engine, tiers)])
 
     def _now(self, engine: AsyncEngine) -> Iterator[Metric]:
-        for name, (text, field) in _COUNTERS.items():
+        for name, (text, field) in _ENGINE.items():
             yield self._counter(name, text, getattr(engine.counters, field))
         yield self._gauge("scheduler_queue_length", "Requests that wait.", engine.num_waiting)
         yield self._gauge("scheduler_running_requests", "Requests on a lane.", engine.num_running)
@@ -150,6 +172,12 @@ class GatewayMetrics(Observer):
         family = GaugeMetricFamily(name, text, labels=_LABELS)
         family.add_metric(self._values, value)
         return family
+
+
+def _exposition(registry: CollectorRegistry, told: list[Metric]) -> bytes:
+    scrape = CollectorRegistry()
+    scrape.register(_Now(told))
+    return prometheus_client.generate_latest(registry) + prometheus_client.generate_latest(scrape)
 
 
 class _Now:

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from scheduler_core.backends.model_cache import default_root
+from scheduler_core.serving.ask import ServingLimits
 
 
 class ServeSettings(BaseSettings):
@@ -31,6 +32,17 @@ class ServeSettings(BaseSettings):
     backoff_s: Annotated[float, Field(ge=0)] = 0.2
     drain_s: Annotated[float, Field(ge=0)] = 30.0
     operations: bool = False
+
+    @property
+    def limits(self) -> ServingLimits:
+        return ServingLimits(
+            max_waiting=self.max_waiting,
+            request_timeout_s=self.request_timeout_s,
+            stall_s=self.stall_s,
+            attempts=self.attempts,
+            backoff_s=self.backoff_s,
+            drain_s=self.drain_s,
+        )
 
     @property
     def keys(self) -> list[str]:

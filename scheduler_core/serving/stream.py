@@ -52,6 +52,12 @@ class Stream:
         self.num_read += 1
         return self.token_ids[self.num_read - 1]
 
+    def take_ready(self) -> list[int]:
+        """The tokens that are there and not read yet, without waiting for any."""
+        ready = self.token_ids[self.num_read :]
+        self.num_read += len(ready)
+        return ready
+
     @property
     def is_at_end(self) -> bool:
         """Whether the token read last was the last one."""
