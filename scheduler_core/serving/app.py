@@ -12,6 +12,7 @@ from scheduler_core.serving.fault_plan import FaultPlan, FaultyRunner
 from scheduler_core.serving.gateway import Gateway, GatewayLimits
 from scheduler_core.serving.keys import ApiKeys
 from scheduler_core.serving.metrics import GatewayMetrics
+from scheduler_core.serving.operations import Operations
 from scheduler_core.serving.served_model import ServedRunner
 from scheduler_core.serving.settings import ServeSettings
 from scheduler_core.serving.splitting_runner import SplittingRunner
@@ -40,11 +41,12 @@ def build(
         backoff_s=settings.backoff_s,
         drain_s=settings.drain_s,
     )
+    letters = DeadLetters(settings.state)
     engine = AsyncEngine(
         config,
         runner,
         limits,
-        letters=DeadLetters(settings.state),
+        letters=letters,
         observer=metrics,
         record_ticks=record_ticks if record_file is not None else 0,
         record_file=record_file,
@@ -52,4 +54,7 @@ def build(
         store=store,
     )
     sizes = GatewayLimits(settings.max_body_bytes, settings.max_prompt_tokens, settings.max_output_tokens)
-    return Gateway(engine, runner, name, limits=sizes, keys=ApiKeys(settings.keys), metrics=metrics)
+    gateway = Gateway(engine, runner, name, limits=sizes, keys=ApiKeys(settings.keys), metrics=metrics)
+    if settings.operations and faults is not None:
+        gateway.api.include_router(Operations(gateway, engine, letters, faults, metrics, store).router)
+    return gateway

@@ -71,15 +71,20 @@ def serve(
     faults = FaultPlan(load_fault_plan(fault_plan) if fault_plan is not None else ())
     wrap = faults.around if fault_plan is not None or settings.operations else None
     with listen(settings.host, settings.port) as bound, opened(store, redis, store_mib, wrap) as below:
+        address, actual_port = bound.getsockname()[:2]
+        is_open = not settings.keys and not address.startswith("127.") and address != "::1"
+        if is_open and settings.operations:
+            raise ConfigError(
+                f"with --operations on {address} anyone who reaches it may read prompts; set TICKSCOPE_SERVE_API_KEYS"
+            )
         runner = _runner(backend)
         config = _config(backend, preset, set_ or [], runner)
         name = served_name or _default_name(runner)
         gateway = build(settings, config, runner, name, record, record_ticks, check, faults if wrap else None, below)
         bound.listen(_BACKLOG)  # before the address is told: whoever reads it may call at once
-        address, actual_port = bound.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         print(f"serving {gateway.model} on http://{shown}:{actual_port}", file=sys.stderr, flush=True)
-        if not settings.keys and not address.startswith("127.") and address != "::1":
+        if is_open:
             print("warning: anyone who reaches this address may use it; set TICKSCOPE_SERVE_API_KEYS", file=sys.stderr)
         run(gateway, bound, settings.max_connections)
 

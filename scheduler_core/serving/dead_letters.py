@@ -91,28 +91,41 @@ class DeadLetters:
 
     def letters(self) -> list[DeadLetter]:
         """All, the oldest first."""
+        return self._read("ORDER BY id")
+
+    def page(self, limit: int, before: int | None = None) -> list[DeadLetter]:
+        """At most `limit` of them, the newest first; with `before` only those with smaller ids."""
+        if before is None:
+            return self._read("ORDER BY id DESC LIMIT ?", limit)
+        return self._read("WHERE id < ? ORDER BY id DESC LIMIT ?", before, limit)
+
+    def ids(self) -> list[str]:
+        """Those of all, the oldest first."""
         with self._lock:
-            rows = self._db.execute(
-                "SELECT id, written, endpoint, body, prompt_tokens, attempts FROM letters ORDER BY id"
-            ).fetchall()
-        return [_letter(row) for row in rows]
+            return [str(row[0]) for row in self._db.execute("SELECT id FROM letters ORDER BY id")]
 
     def letter(self, letter_id: str) -> DeadLetter:
         """The one of that id; raises `TickscopeError` where there is none."""
-        for letter in self.letters():
-            if letter.id == letter_id:
-                return letter
+        for letter in self._read("WHERE id = ?", letter_id):
+            return letter
         raise TickscopeError(f"there is no dead letter {letter_id!r}; see `dead-letters list`")
 
-    def remove(self, letter_id: str) -> None:
-        """Throw one away; nothing happens if it is gone."""
+    def remove(self, letter_id: str) -> bool:
+        """Throw one away; False if it was gone."""
         with self._lock:
-            self._db.execute("DELETE FROM letters WHERE id = ?", (letter_id,))
+            return self._db.execute("DELETE FROM letters WHERE id = ?", (letter_id,)).rowcount > 0
 
     def purge(self) -> int:
         """Throw all away; how many there were."""
         with self._lock:
             return self._db.execute("DELETE FROM letters").rowcount
+
+    def _read(self, which: str, *values: int | str) -> list[DeadLetter]:
+        """Those that the end of an SQL statement chooses."""
+        columns = "id, written, endpoint, body, prompt_tokens, attempts"
+        with self._lock:
+            rows = self._db.execute(f"SELECT {columns} FROM letters {which}", values).fetchall()
+        return [_letter(row) for row in rows]
 
 
 def _letter(row: tuple[Any, ...]) -> DeadLetter:

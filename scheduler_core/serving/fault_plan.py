@@ -60,7 +60,7 @@ class PlannedFault:
     tier: str = ""
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise ConfigError(f"kind is {self.kind!r}; it must be one of {', '.join(KINDS)}")
         for name, least in (("first", 1), ("count", 1), ("every", 0)):
             value = getattr(self, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -127,21 +127,38 @@ class Gateway:
         return JSONResponse(self._model_card())
 
     async def completions(self, body: CompletionBody, request: Request) -> Response:
+        return await self._answer(await self._completion_ask(body), body, request, is_chat=False)
+
+    async def chats(self, body: ChatBody, request: Request) -> Response:
+        return await self._answer(await self._chat_ask(body), body, request, is_chat=True)
+
+    async def answer_again(self, endpoint: str, body: Mapping[str, Any]) -> str:
+        """The text of the answer to what was sent to `endpoint` once; raises what an answer may raise."""
+        fields = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
+        if endpoint == CHATS:
+            chat = ChatBody.model_validate(fields)
+            ask, stops = await self._chat_ask(chat), chat.stop_strings
+        else:
+            completion = CompletionBody.model_validate(fields)
+            ask, stops = await self._completion_ask(completion), completion.stop_strings
+        stream = self.engine.submit(ask)
+        text = TextStream(self._decode, stops, ask.sampling.min_tokens)
+        return "".join([part async for part, _ in self._texts(stream, text)])
+
+    async def _completion_ask(self, body: CompletionBody) -> Ask:
         self._check(body)
         prompt = body.single_prompt
         token_ids = await self._encode(prompt) if isinstance(prompt, str) else self._checked(prompt)
         shown = prompt if isinstance(prompt, str) else ""
-        ask = self._ask(body, token_ids, body.max_tokens or _DEFAULT_COMPLETION_TOKENS, COMPLETIONS, shown)
-        return await self._answer(ask, body, request, is_chat=False)
+        return self._ask(body, token_ids, body.max_tokens or _DEFAULT_COMPLETION_TOKENS, COMPLETIONS, shown)
 
-    async def chats(self, body: ChatBody, request: Request) -> Response:
+    async def _chat_ask(self, body: ChatBody) -> Ask:
         self._check(body)
         turns = [("system" if turn.role == "developer" else turn.role, turn.text) for turn in body.messages]
         token_ids = await self._encode_chat(turns)
         room = min(self.limits.max_output_tokens, self.engine.longest - len(token_ids))
         max_tokens = body.max_completion_tokens or body.max_tokens or max(1, room)
-        ask = self._ask(body, token_ids, max_tokens, CHATS, turns[-1][1])
-        return await self._answer(ask, body, request, is_chat=True)
+        return self._ask(body, token_ids, max_tokens, CHATS, turns[-1][1])
 
     # Checks
 
