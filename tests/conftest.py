@@ -18,6 +18,9 @@ model_store.let_threads_sleep()
 #: What only some checkouts have beside them, or have built, may be missing; everything else has to run.
 MAY_BE_MISSING = ("not beside the project", "the peers' environment is not built: make bench-peers")
 
+#: How many files the summary names with the time that they took.
+SLOWEST_FILES = 20
+
 settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
 
@@ -33,10 +36,24 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
+    terminalreporter.section("slowest files")
+    for seconds, file in sorted(_seconds_by_file(terminalreporter), reverse=True)[:SLOWEST_FILES]:
+        terminalreporter.write_line(f"{seconds:6.1f}s {file}")
     if TOLD:
         terminalreporter.section("measured")
         for text in TOLD:
             terminalreporter.write_line(text)
+
+
+def _seconds_by_file(terminalreporter: Any) -> list[tuple[float, str]]:
+    """Set-up and clean-up included, over all workers."""
+    total: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                file = report.nodeid.split("::")[0]
+                total[file] = total.get(file, 0.0) + report.duration
+    return [(seconds, file) for file, seconds in total.items()]
 
 
 @pytest.fixture(scope="session")

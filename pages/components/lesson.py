@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from pages.components.copy_link import copy_link, here
 from pages.components.frame import asset
 from pages.components.lesson_band import announce, band, closing, head, shown_run
 from pages.components.lesson_question import open_tick, question_of
@@ -69,7 +70,7 @@ def _draw(shown: Lesson, fresh: bool) -> None:
         st.fragment(_stage)(shown, step, run, trace, room=len(traces[run].records), why=not is_open)
     announce(words)
     _write_address(shown, state)
-    teach_dialogs({"step": str(state.step)} if state.step > 1 else {})
+    teach_dialogs(_step_query(state))
 
 
 def _head(shown: Lesson, state: LessonState) -> None:
@@ -80,6 +81,8 @@ def _head(shown: Lesson, state: LessonState) -> None:
         with st.container(key="lesson_title"):
             head(shown, state)
         with st.container(horizontal=True, horizontal_alignment="right", gap="small", width="content", key="pills"):
+            if teach() is None:
+                copy_link(here(_step_query(state), tick=0), key="lesson_copy", is_shown=False)
             teach_pill()
     teach_messages()
 
@@ -139,10 +142,14 @@ def _instant(shown: Lesson, run: str, tick: int, request_id: str | None) -> Mapp
     return to_query(state, DEFAULT_SCENARIO) | {"tick": str(tick)}
 
 
+def _step_query(state: LessonState) -> dict[str, str]:
+    return {"step": str(state.step)} if state.step > 1 else {}
+
+
 def _write_address(shown: Lesson, state: LessonState) -> None:
     """Show the step in the address bar, without an entry in the history."""
     # The number makes every run of the page a new message: a link to the page itself empties the address.
     st.session_state["runs"] = st.session_state.get("runs", 0) + 1
-    query = urlencode(({"step": str(state.step)} if state.step > 1 else {}) | teach_query())
+    query = urlencode(_step_query(state) | teach_query())
     data = {"query": query, "path": f"/{shown.name}", "run": st.session_state["runs"], "tick": 0, "command": 0}
     _address(key="lesson_address", data=data)

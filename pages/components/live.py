@@ -34,13 +34,17 @@ def _worker() -> ModelWorker:
 
 @dataclass(slots=True)
 class LiveVisit:
-    """What a visitor has going: the run, what it was started with, and the finished ones by workload."""
+    """What a visitor has going: the run, what it was started with, and the finished ones by workload.
+
+    `refused` says why the last prompt sent was not taken, until another one is sent.
+    """
 
     run: LiveRun | None = None
     key: str = ""
     config: EngineConfig | None = None
     finished: dict[str, Trace] = field(default_factory=dict)
     is_new: bool = False
+    refused: list[str] = field(default_factory=list)
 
     def has_just_begun(self) -> bool:
         """Whether this is the first look at a run that was started; true once."""
@@ -72,6 +76,7 @@ def start(visit: LiveVisit, chosen: Workload, config: EngineConfig) -> None:
     visit.cancel()
     visit.run = _worker().start(_factory(chosen, config, _weights()), limits().max_ticks)
     visit.key, visit.config, visit.is_new = live_key(chosen), config, True
+    visit.refused = []
 
 
 def _factory(chosen: Workload, config: EngineConfig, weights: model_store.SharedModel) -> Factory:

@@ -104,12 +104,12 @@ def _send(visit: LiveVisit, run: LiveRun) -> None:
         prompt = st.text_input("Send a prompt now", key="send_prompt", placeholder="It arrives in the next tick.")
         tokens = st.number_input("Max tokens", value=24, step=1, key="send_tokens", width=130)
         sent = st.form_submit_button("Send", key="send_button")
-    if not sent:
-        return
-    trace = run.trace()
-    taken = [spec.id for spec in trace.requests] if trace else []
-    if found := send(visit, OwnRequest(free_id(taken), prompt or "", int(tokens))):
-        for message in found:
-            st.error(plain(message))
-        return
-    st.rerun()
+    if sent:
+        trace = run.trace()
+        taken = [spec.id for spec in trace.requests] if trace else []
+        visit.refused = send(visit, OwnRequest(free_id(taken), prompt or "", int(tokens)))
+        if not visit.refused:
+            st.rerun()
+    # The line is drawn anew at every look at the run; what was said must stand until it is answered.
+    for message in visit.refused:
+        st.error(plain(message))

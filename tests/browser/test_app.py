@@ -465,10 +465,13 @@ def test_a_prompt_sent_to_a_live_run_is_answered(page: Page, app_url: str, watch
     expect(bar.get_by_label("Send a prompt now")).to_be_visible(timeout=240_000)
     bar.get_by_role("button", name="Send").click()
     expect(bar).to_contain_text("empty prompt")
+    page.wait_for_timeout(2_000)  # several looks at the run later
+    expect(bar).to_contain_text("empty prompt")
     bar.get_by_label("Send a prompt now").fill("Say <b>hello</b>.")
     bar.get_by_label("Max tokens").fill("4")
     bar.get_by_role("button", name="Send").click()
     expect(stage(page)).to_contain_text("R0", timeout=240_000)
+    expect(bar).not_to_contain_text("empty prompt")
     expect(bar).to_contain_text("The run is done", timeout=600_000)
     assert_calm(watch, server)
 
