@@ -33,6 +33,13 @@ READY = "[data-test-connection-state=CONNECTED][data-test-script-state=notRunnin
 #: A page opened by its own address asks for two things that only stand at the root; Streamlit's own doing.
 ALLOWED_404 = re.compile(r"/[a-z_]+/_stcore/(health|host-config)$")
 
+#: Streamlit's own: a tab that is closed while the server is about to read from it leaves a traceback, and no harm.
+LEFT_IN_MID_SENTENCE = re.compile(
+    r"^Exception in ASGI application\n(?:Traceback .*\n|During handling .*\n|\n| .*\n|.*WebSocketDisconnected: .*\n)+?"
+    r'.*WebSocketDisconnected: Cannot call "send" once a close message has been sent\.\n',
+    re.MULTILINE,
+)
+
 
 @dataclass
 class Server:
@@ -48,7 +55,8 @@ class Server:
     def complaints(self) -> list[str]:
         """Lines of the log that tell of a mistake, and the places in our own code that they name."""
         marks = ("Traceback", "Error", "Exception", "WARNING", "Warning", "not a valid config", 'File "')
-        found = [line for line in self.log().splitlines() if any(mark in line for mark in marks)]
+        log = LEFT_IN_MID_SENTENCE.sub("", self.log())
+        found = [line for line in log.splitlines() if any(mark in line for mark in marks)]
         return found if any('File "' not in line for line in found) else []
 
     def stop(self) -> None:
