@@ -186,6 +186,11 @@ class ModelWorker:
         with self._changed:
             return len(self._active)
 
+    def load(self) -> tuple[int, int, int]:
+        """Runs that take a place, that wait for one, and that have no work but stay open."""
+        with self._changed:
+            return len(self._active), len(self._queue), len(self._kept)
+
     def close(self, timeout: float = 10.0) -> None:
         """End all runs and the thread."""
         with self._changed:

@@ -39,6 +39,7 @@ PAGES = (
     PageEntry("pages/compare.py", "Compare", "Tools"),
     PageEntry("pages/workloads.py", "Workloads", "Tools"),
     PageEntry("pages/scale_out.py", "Scale out", "Tools"),
+    PageEntry("pages/operations.py", "Operations", "Tools"),
     PageEntry("pages/glossary.py", "Glossary", "Tools"),
 )
 

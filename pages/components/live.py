@@ -32,6 +32,11 @@ def _worker() -> ModelWorker:
     return ModelWorker(max_runs=limits().max_live_runs)
 
 
+def live_load() -> tuple[int, int, int]:
+    """Live runs of all visitors: those that compute, that wait for a place, and that are done but still open."""
+    return _worker().load()
+
+
 @dataclass(slots=True)
 class LiveVisit:
     """What a visitor has going: the run, what it was started with, and the finished ones by workload.

@@ -21,7 +21,7 @@ WALKS: dict[str, tuple[str, int]] = {
     **{f"pages/{name}.py": (f"/{name}?step=99", 1) for name in list_lessons()},
 }
 PLAYGROUND = "pages/playground.py"
-WITHOUT_STAGE = {"pages/glossary.py", "pages/workloads.py"}
+WITHOUT_STAGE = {"pages/glossary.py", "pages/operations.py", "pages/workloads.py"}
 
 #: Presses a key until the playhead stands; gives [place of the playhead, state hash] of every instant on the way.
 WALK = """async (root, key) => {

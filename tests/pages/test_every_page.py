@@ -27,6 +27,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "pages/compare.py": COMPARE_STAGES,
     "pages/workloads.py": (),
     "pages/scale_out.py": SCALE_OUT_STAGES[:3],
+    "pages/operations.py": (),
     "pages/glossary.py": (),
 }
 
