@@ -69,6 +69,8 @@ class Front(ABC):
         self._observer = observer or Observer()
         self._letters = letters
         self._streams: dict[Stream, asyncio.Task[None]] = {}
+        #: Those whose dead letter is being written: nothing else can become of them.
+        self._given_up: set[Stream] = set()
         self._attempts: dict[str, Attempt] = {}
         self._ended: deque[float] = deque(maxlen=32)
         self._num_sent = 0
@@ -119,8 +121,11 @@ class Front(ABC):
                 while self._streams:
                     self._idle.clear()
                     await self._idle.wait()
-        for stream in [*self._streams]:
+        for stream in [each for each in self._streams if each not in self._given_up]:
             self._end(stream, FinishReason.ABORT, ShuttingDown("the server is shutting down; send the request again"))
+        while self._streams:  # those whose dead letter is being written
+            self._idle.clear()
+            await self._idle.wait()
 
     @property
     def longest(self) -> int:
@@ -198,6 +203,11 @@ class Front(ABC):
         except (NeverFits, QueueFull) as problem:
             self._end(stream, FinishReason.REJECTED, problem)
         except TimeoutError:
+            if failed:  # a model that hangs fails the first attempt and lets the next ones wait
+                why = f"there was no answer before the deadline of {seconds:g} s"
+                failed.append(FailedAttempt(failed[-1].number + 1, failed[-1].ended, time.time(), why))
+                await self._give_up(stream, failed)
+                return
             self._end(stream, FinishReason.ABORT, DeadlineExceeded(f"the answer took longer than {seconds:g} s"))
         except Exception as problem:
             _log.error("request %s was given up", stream.id, exc_info=problem)
@@ -226,6 +236,7 @@ class Front(ABC):
                 self._recall(attempt)
 
     async def _give_up(self, stream: Stream, failed: list[FailedAttempt]) -> None:
+        self._given_up.add(stream)
         message = f"the model failed {len(failed)} times, the last time with: {failed[-1].reason}"
         letter_id = None
         if self._letters is not None:
@@ -239,13 +250,15 @@ class Front(ABC):
 
     def _left(self, stream: Stream, reason: FinishReason) -> None:
         """The client is content, or gone."""
-        self._end(stream, reason, Aborted("the request was aborted") if reason is FinishReason.ABORT else None)
+        if stream not in self._given_up:
+            self._end(stream, reason, Aborted("the request was aborted") if reason is FinishReason.ABORT else None)
 
     def _end(self, stream: Stream, reason: FinishReason, problem: ServingError | None = None) -> None:
         """The one place where a request ends; only the first end counts."""
         if stream.is_closed:
             return
         task = self._streams.pop(stream, None)
+        self._given_up.discard(stream)
         if task is not None and task is not asyncio.current_task():
             task.cancel()
         stream.close(reason, problem)

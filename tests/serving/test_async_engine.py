@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import pytest
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.engine import fork, replay_to
 from scheduler_core.request import FinishReason
+from scheduler_core.serving.ask import Ask
 from scheduler_core.serving.async_engine import AsyncEngine
+from scheduler_core.serving.attempt import FailedAttempt
 from scheduler_core.serving.dead_letters import DeadLetters
 from scheduler_core.serving.errors import (
     Aborted,
@@ -263,6 +267,54 @@ def test_a_stalled_tick_fails_the_attempt_and_its_late_result_is_dropped(tmp_pat
             assert made.counters.late_tokens == 1
 
     run(work())
+
+
+def test_a_model_that_hangs_leaves_a_dead_letter_at_the_deadline(tmp_path: Path) -> None:
+    box = DeadLetters(tmp_path)
+
+    async def work() -> None:
+        hang = PlannedFault("slow", first=2, seconds=2.0)
+        async with engine(planned(hang), quick(stall_s=0.1), letters=box) as made:
+            with pytest.raises(GaveUp, match=r"failed 2 times, the last time with: .* deadline of 0\.6 s"):
+                await read(made.submit(create_ask(timeout_s=0.6)))
+            assert made.counters.dead == 1
+            assert_sums(made)
+
+    run(work())
+    (letter,) = box.letters()
+    assert "gave no answer within" in letter.attempts[0].reason
+    box.close()
+
+
+def test_who_leaves_while_a_dead_letter_is_written_is_counted_as_dead_alone(tmp_path: Path) -> None:
+    box = DeadLetters(tmp_path)
+    may_write, is_writing = threading.Event(), threading.Event()
+    put = box.put
+
+    def slow_put(ask: Ask, attempts: Sequence[FailedAttempt]) -> str:
+        is_writing.set()
+        assert may_write.wait(10)
+        return put(ask, attempts)
+
+    box.put = slow_put  # type: ignore[method-assign]
+
+    async def work() -> None:
+        async with engine(planned(PlannedFault("raise", every=1)), letters=box) as made:
+            stream = made.submit(create_ask())
+            await until(is_writing.is_set)
+            stream.abort()
+            ending = asyncio.create_task(made.drain(0))
+            await asyncio.sleep(0.05)
+            assert not ending.done()
+            may_write.set()
+            await ending
+            with pytest.raises(GaveUp):
+                await read(stream)
+            assert (made.counters.dead, made.counters.aborted, made.num_letters()) == (1, 0, 1)
+            assert_sums(made)
+
+    run(work())
+    box.close()
 
 
 def test_a_server_that_stays_slow_makes_no_more_attempts_than_allowed(tmp_path: Path) -> None:
