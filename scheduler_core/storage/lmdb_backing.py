@@ -32,11 +32,15 @@ _CHECK_SECONDS = 30
 
 
 class LmdbBacking:
-    """One folder, of which a process has one environment, never shared with a child that it forks."""
+    """One folder, of which a process has one environment, never shared with a child that it forks.
+
+    `check` looks through what is there before it is opened. A page that is damaged later may end the process: who has
+    more to lose goes through `GuardedLmdb`.
+    """
 
     tier = "disk"
 
-    def __init__(self, folder: str | Path, limit_bytes: int) -> None:
+    def __init__(self, folder: str | Path, limit_bytes: int, *, check: bool = True) -> None:
         self._folder = Path(folder)
         self._limit = limit_bytes
         #: For whoever writes, opens or closes; readers go beside a writer.
@@ -48,8 +52,11 @@ class LmdbBacking:
         self._evictions = 0
         self._touched: dict[str, None] = {}
         self._touching = threading.Lock()
-        if (self._folder / "data.mdb").is_file() and not _is_sound(self._folder):
-            self._set_aside()
+        #: How often the store was begun anew since it was opened.
+        self.num_begun_anew = 0
+        if check and (self._folder / "data.mdb").is_file() and not _is_sound(self._folder):
+            set_aside(self._folder)
+            self.was_damaged = True
         self._open()
 
     # What is asked
@@ -102,6 +109,10 @@ class LmdbBacking:
         entries, used = self._reading(lambda txn: (txn.stat(self._values)["entries"], self._total(txn)))
         return Contents(entries, used, self._limit, self._evictions)
 
+    @property
+    def evictions(self) -> int:
+        return self._evictions
+
     def clear(self) -> None:
         def drop(txn: Any) -> None:
             for db in (self._values, self._used, self._order, self._facts):
@@ -120,19 +131,6 @@ class LmdbBacking:
 
     # Opening
 
-    def _set_aside(self) -> None:
-        """A folder in which LMDB cannot find its way is kept under another name, and a new one begun."""
-        data = self._folder / "data.mdb"
-        try:
-            data.replace(data.with_name("data.mdb.damaged"))
-            data.with_name("lock.mdb").unlink(missing_ok=True)
-        except OSError as problem:
-            raise StoreError(
-                f"the store {self._folder} is damaged and cannot be set aside ({problem}); delete it, or name "
-                "another folder"
-            ) from None
-        self.was_damaged = True
-
     def _begin_anew(self, damaged: Any) -> None:
         """Go on with an empty store, unless another thread has done so; stay closed if even that fails."""
         with self._lock:
@@ -141,7 +139,9 @@ class LmdbBacking:
             self._env.close()
             self._env = None
             with suppress(StoreError):
-                self._set_aside()
+                set_aside(self._folder)
+                self.was_damaged = True
+                self.num_begun_anew += 1
                 self._open()
 
     def _open(self) -> None:
@@ -180,11 +180,12 @@ class LmdbBacking:
                     yield txn
             except lmdb.MapFullError:
                 raise _MapFull from None
-            except (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PageFullError, lmdb.PanicError) as problem:
-                self._begin_anew(env)
-                raise StoreFault(f"{type(problem).__name__}: {problem}; the store was begun anew") from None
             except (lmdb.Error, OSError) as problem:
-                raise StoreFault(f"{type(problem).__name__}: {problem}") from None
+                told = f"{type(problem).__name__}: {problem}"
+                if isinstance(problem, lmdb.Error) and _is_of_damage(problem):
+                    self._begin_anew(env)
+                    told += "; the store was begun anew"
+                raise StoreFault(told) from None
 
     def _reading(self, ask: Callable[[Any], T]) -> T:
         with self._transaction(write=False) as txn:
@@ -272,6 +273,27 @@ def _is_sound(folder: Path) -> bool:
     except (subprocess.TimeoutExpired, OSError):
         return True
     return done.returncode in (SOUND, UNKNOWN)
+
+
+def _is_of_damage(problem: Exception) -> bool:
+    """Whether LMDB met what it would never write: the system's own troubles have no class, or one of these."""
+    import lmdb
+
+    of_the_system = (lmdb.DiskError, lmdb.LockError, lmdb.MemoryError, lmdb.ReadersFullError, lmdb.TlsFullError)
+    of_others = (lmdb.MapResizedError, lmdb.BadRslotError)
+    return type(problem) is not lmdb.Error and not isinstance(problem, of_the_system + of_others)
+
+
+def set_aside(folder: Path) -> None:
+    """Keep a folder in which LMDB cannot find its way under another name; raises `StoreError`."""
+    data = folder / "data.mdb"
+    try:
+        data.replace(data.with_name("data.mdb.damaged"))
+        data.with_name("lock.mdb").unlink(missing_ok=True)
+    except OSError as problem:
+        raise StoreError(
+            f"the store {folder} is damaged and cannot be set aside ({problem}); delete it, or name another folder"
+        ) from None
 
 
 class _MapFull(StoreFault):

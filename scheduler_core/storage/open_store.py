@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scheduler_core.storage.backing import Backing, StoreError
 from scheduler_core.storage.block_store import MAX_PENDING_BYTES, BlockStore, Tier
-from scheduler_core.storage.lmdb_backing import LmdbBacking
+from scheduler_core.storage.guarded_lmdb import GuardedLmdb
 from scheduler_core.storage.memory_backing import MemoryBacking
 from scheduler_core.storage.redis_backing import DEFAULT_TTL_SECONDS, RedisBacking
 from scheduler_core.storage.stack import Stack
@@ -27,8 +27,7 @@ def open_store(
     """The store at the place, or at several, the nearest first; raises `StoreError`.
 
     `limit_bytes` bounds a folder, `ttl_seconds` the life of a shared block, `max_pending_bytes` what waits to be
-    written. A folder can be open once in a process: share the store that was opened. `wrap` puts something before each
-    place, as planned faults.
+    written. `wrap` puts something before each place, as planned faults.
     """
     if not places:
         raise StoreError("no place for the store is named; give a folder or redis://HOST:PORT")
@@ -48,4 +47,4 @@ def _backing(place: str, limit_bytes: int, ttl_seconds: int) -> Backing:
         return RedisBacking(place, ttl_seconds)
     if "://" in place:
         raise StoreError("the store is named by an address of an unknown kind; give a folder or redis://HOST:PORT")
-    return LmdbBacking(place, limit_bytes)
+    return GuardedLmdb(place, limit_bytes)

@@ -48,9 +48,10 @@ store.close()
 
 FILL_A_FULL_DISK = """
 import json, resource, sys
-from scheduler_core.storage.open_store import open_store
+from scheduler_core.storage.block_store import Tier
+from scheduler_core.storage.lmdb_backing import LmdbBacking
 from tests.storage.chains import blocks, chain, kv
-store = open_store(sys.argv[1], limit_bytes=64 << 20)
+store = Tier(LmdbBacking(sys.argv[1], 64 << 20))
 store.put(blocks(chain(6), size=20_000))
 store.flush()
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
