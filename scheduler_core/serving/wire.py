@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -64,7 +65,7 @@ class StreamOptions(_Body):
     include_usage: bool | None = None
 
 
-class _Common(_Body):
+class _Common(_Body, ABC):
     """What both kinds of request have; the last five fields are additions. A lower `priority` goes first."""
 
     model: Text
@@ -105,8 +106,9 @@ class _Common(_Body):
             return "stream_options", "stream_options is only possible with stream: true"
         return None
 
+    @abstractmethod
     def _refused(self) -> dict[str, tuple[Any, ...]]:
-        raise NotImplementedError
+        """Fields that are refused, with the values that are let through because they change nothing."""
 
 
 def _same(value: Any, harmless: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
@@ -33,7 +34,7 @@ class Draft(NamedTuple):
     request: SourceRequest
 
 
-class Format:
+class Format(ABC):
     """A kind of file. One object reads one file, and may remember earlier rows."""
 
     name: ClassVar[str]
@@ -46,9 +47,9 @@ class Format:
     may_be_table: ClassVar[bool] = False
     may_be_objects: ClassVar[bool] = True
 
+    @abstractmethod
     def drafts(self, row: Row) -> Iterable[Draft]:
         """The requests of a row; raises `RowError`."""
-        raise NotImplementedError
 
     @classmethod
     def fits(cls, names: set[str], *, is_table: bool) -> bool:
