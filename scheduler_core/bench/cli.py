@@ -8,13 +8,17 @@ from typing import Annotated
 import typer
 
 from scheduler_core import terminal
+from scheduler_core.bench.client.cli import client
 from scheduler_core.bench.fleet.cli import fleet
 from scheduler_core.bench.load.cli import load
+from scheduler_core.bench.soak.cli import soak
 from scheduler_core.errors import BenchError
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed, beside others where their environment is built.")
 app.command()(load)
 app.command()(fleet)
+app.command()(soak)
+app.command()(client)
 
 PeersOption = Annotated[
     Path | None,

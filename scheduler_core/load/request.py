@@ -17,8 +17,8 @@ FIRST_TOKEN_ID = 256
 _PREFIX, _OWN = 1, 2
 
 
-class Sendable(Protocol):
-    """What a sender needs to know: when it goes out, for whom, and what it is."""
+class Outgoing(Protocol):
+    """What a sender needs to know: when it goes out, and for whom."""
 
     @property
     def id(self) -> str: ...
@@ -28,6 +28,10 @@ class Sendable(Protocol):
 
     @property
     def tenant(self) -> str: ...
+
+
+class Sendable(Outgoing, Protocol):
+    """A request of a load, which can be had in tokens."""
 
     def spec(self) -> RequestSpec:
         """The request in tokens; the same each time."""

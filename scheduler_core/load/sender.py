@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from scheduler_core.load.checks import check_number
-from scheduler_core.load.request import Sendable
+from scheduler_core.load.request import Outgoing
 from scheduler_core.request import FinishReason
 from scheduler_core.request_facts import RequestFacts
 
+R = TypeVar("R", bound=Outgoing)
+
 #: Sends one request and waits for its end. Told the planned arrival, which its facts have to keep: a sender that is
 #: late must not make the server look fast.
-Send = Callable[[Sendable, float], Awaitable[RequestFacts]]
+Send = Callable[[R, float], Awaitable[RequestFacts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Sent:
 
 
 async def send_open_loop(
-    load: Iterable[Sendable], send: Send, *, speed: float = 1.0, stop: asyncio.Event | None = None
+    load: Iterable[R], send: Send[R], *, speed: float = 1.0, stop: asyncio.Event | None = None
 ) -> list[Sent]:
     """Send every request at its time, on the clock of the running loop; `speed` 2 takes half the time.
 
@@ -78,7 +80,7 @@ async def _until_done(tasks: list[asyncio.Task[Sent]], stopped: asyncio.Event) -
         stopping.cancel()
 
 
-async def _send(request: Sendable, planned: float, send: Send) -> Sent:
+async def _send(request: R, planned: float, send: Send[R]) -> Sent:
     clock = asyncio.get_running_loop().time
     late = max(0.0, clock() - planned)
     try:
@@ -90,5 +92,5 @@ async def _send(request: Sendable, planned: float, send: Send) -> Sent:
         return Sent(_ended(request, planned, clock(), FinishReason.ERROR), late, message)
 
 
-def _ended(request: Sendable, planned: float, now: float, reason: FinishReason) -> RequestFacts:
+def _ended(request: Outgoing, planned: float, now: float, reason: FinishReason) -> RequestFacts:
     return RequestFacts(request.id, planned, 0, (), now, reason, tenant=request.tenant)

@@ -1,0 +1,1 @@
+"""A long run of a real gateway under load, with clients that leave and faults: nothing may be lost, leaked or wrong."""
