@@ -138,27 +138,32 @@ def test_thirty_two_streams_at_once_each_say_what_they_say_alone(server: Server)
     in_a_loop_of_its_own(work())
 
 
-def test_a_client_that_leaves_a_stream_is_noticed(server: Server) -> None:
-    before = server.value("requests_aborted_total")
-    with server.client() as client:
-        parts = client.completions.create(model="synthetic", prompt="long", max_tokens=4_000, stream=True)
-        next(iter(parts))
-        parts.close()
+def test_a_client_that_leaves_a_stream_is_noticed(tmp_path: Path) -> None:
+    with serve(tmp_path, "--fault-plan", str(slow_plan(tmp_path))) as server:
+        with server.client() as client:
+            parts = client.completions.create(model="synthetic", prompt="long", max_tokens=4_000, stream=True)
+            next(iter(parts))
+            parts.close()
 
-    async def wait() -> None:
-        async with asyncio.timeout(20):
-            while server.value("requests_aborted_total") == before or server.value("kv_cache_usage_ratio"):
-                await asyncio.sleep(0.05)
+        async def wait() -> None:
+            async with asyncio.timeout(20):
+                while not server.value("requests_aborted_total") or server.value("kv_cache_usage_ratio"):
+                    await asyncio.sleep(0.05)
 
-    in_a_loop_of_its_own(wait())
-    assert server.value("scheduler_running_requests") == 0
+        in_a_loop_of_its_own(wait())
+        assert server.value("scheduler_running_requests") == 0
+
+
+def slow_plan(folder: Path) -> Path:
+    """Every tick takes a while, so that something can happen meanwhile."""
+    plan = folder / "slow.toml"
+    plan.write_text('[[faults]]\nkind = "slow"\nevery = 1\nseconds = 0.02\n')
+    return plan
 
 
 def test_a_server_told_to_end_finishes_what_it_began_records_it_and_ends_well(tmp_path: Path) -> None:
-    plan = tmp_path / "slow.toml"
-    plan.write_text('[[faults]]\nkind = "slow"\nevery = 1\nseconds = 0.02\n')
     run = tmp_path / "run.json.gz"
-    with serve(tmp_path, "--fault-plan", str(plan), "--record", str(run)) as server:
+    with serve(tmp_path, "--fault-plan", str(slow_plan(tmp_path)), "--record", str(run)) as server:
         with server.client() as client:
             parts = client.completions.create(model="synthetic", prompt="x", max_tokens=40, stream=True)
             first = next(iter(parts))
