@@ -276,7 +276,10 @@ class Stage {
     setAttr(this.root, "data-state-hash", view.hash);
     this.tip.refresh();
     if (places?.size) this.fly(places, view);
-    if (!isEcho) this.others((stage) => stage.show(target, { still, isEcho: true }));
+    if (isEcho) return;
+    this.others((stage) => stage.show(target, { still, isEcho: true }));
+    // What is no stage but goes with them, as the tiles of many replicas.
+    if (this.link) window.dispatchEvent(new CustomEvent("tickscope-tick", { detail: { link: this.link, tick: target } }));
   }
 
   fly(places, view) {

@@ -8,8 +8,11 @@ import streamlit as st
 from pages.components.scale_out_runs import all_routers
 from pages.components.scale_out_state import ScaleOutState
 from pages.components.workloads.drawn import NOTHING, amount, share
+from scheduler_core.replicas.events import RouteReason
 from scheduler_core.replicas.fleet_trace import FleetTrace
+from scheduler_core.replicas.replica import ReplicaFigures
 from scheduler_core.replicas.words import ROUTER_NAMES
+from scheduler_core.words import count
 
 
 def tiles(fleet: FleetTrace) -> None:
@@ -20,7 +23,7 @@ def tiles(fleet: FleetTrace) -> None:
         (
             "Busiest / mean",
             amount(figures["max_over_mean_load"]),
-            "Tokens computed by the busiest replica over the mean of those that lived to the end; 1 is even.",
+            "Tokens computed by the busiest replica over the mean, those left out that were killed; 1 is even.",
         ),
         (
             "Jain's index",
@@ -49,6 +52,28 @@ def kill_cost(fleet: FleetTrace) -> str:
     )
 
 
+def restart_story(fleet: FleetTrace) -> str:
+    """How a killed replica came back and what it has done since, "" if nobody was to start it anew."""
+    kills = [kill for kill in fleet.config.kills if kill.restart_after is not None]
+    if not kills or not fleet.kills:
+        return ""
+    number, back = kills[0].replica, kills[0].ready_at(fleet.config.start_seconds)
+    comeback = fleet.replicas[number].comeback
+    if comeback is None:
+        return f"Replica {number + 1} would be back at tick {back:g}, but this run is over before that."
+    start = fleet.starts[-1]
+    home = sum(event.reason is RouteReason.HOME_AGAIN for event in fleet.routed)
+    told = (
+        f"A new process for replica {number + 1} started at tick {start.time:g}, loaded the weights for "
+        f"{fleet.config.start_seconds:g} ticks and took requests again from tick {back:g} on, with an empty cache. "
+        f"Since then it got {count(comeback.requests, 'request')} and found {comeback.hit_tokens:,} of "
+        f"{comeback.queried_tokens:,} prompt tokens in a cache"
+    )
+    if fleet.config.shared_tier:
+        told += f", {comeback.shared_hit_tokens:,} of them in the shared tier"
+    return f"{told}. Prefixes that came home to it: {home}." if home else f"{told}."
+
+
 def replica_table(fleet: FleetTrace) -> pd.DataFrame:
     """A row a replica."""
     return pd.DataFrame(
@@ -62,10 +87,15 @@ def replica_table(fleet: FleetTrace) -> pd.DataFrame:
                 "busy ticks": amount(each.busy_s),
                 "most outstanding tokens": f"{each.most_outstanding:,}",
                 "killed at tick": NOTHING if each.killed_at is None else f"{int(each.killed_at)}",
+                **({"back at tick": _back(each)} if fleet.starts else {}),
             }
             for number, each in enumerate(fleet.replicas)
         ]
     )
+
+
+def _back(each: ReplicaFigures) -> str:
+    return NOTHING if each.comeback is None else f"{int(each.comeback.ready_at)}"
 
 
 def router_table(state: ScaleOutState) -> pd.DataFrame:

@@ -9,13 +9,22 @@ import streamlit as st
 from pages.components.plain import plain
 from pages.components.scale_out_loads import EXAMPLES, load_names, load_text, load_title
 from pages.components.scale_out_runs import is_bounded
-from pages.components.scale_out_state import BOUNDS, MAX_KILL_TICK, MAX_SEED, REPLICAS, ScaleOutState
+from pages.components.scale_out_state import (
+    BOUNDS,
+    MAX_KILL_TICK,
+    MAX_SEED,
+    REPLICAS,
+    RESTARTS,
+    START_TICKS,
+    ScaleOutState,
+)
 from pages.components.workloads.widgets import begin
 from scheduler_core.replicas.config import ROUTERS
 from scheduler_core.replicas.words import ROUTER_NAMES, ROUTER_TEXTS
 
-_WIDTHS = (1.7, 0.8, 1.5, 1.15, 1.05, 1.05, 0.85, 0.8)
+_WIDTHS = (1.6, 0.75, 1.4, 1.05, 0.85, 1.05, 0.85, 1.05, 0.75)
 _BOUND_WORDS = {name: f"{name} × mean" if name != "none" else "no bound" for name in BOUNDS}
+_RESTART_WORDS = {name: f"after {name} ticks" for name in RESTARTS} | {"never": "never", "0": "at once"}
 
 
 def head(state: ScaleOutState, on_change: Callable[[], None]) -> None:
@@ -26,7 +35,7 @@ def head(state: ScaleOutState, on_change: Callable[[], None]) -> None:
         "every request to one of them.]"
     )
     with st.container(border=True, key="so_choices"):
-        draws = (_load, _replicas, _router, _bound, _shared, _kill, _kill_at, _seed)
+        draws = (_load, _replicas, _router, _bound, _shared, _kill, _kill_at, _restart, _seed)
         for column, draw in zip(st.columns(_WIDTHS, gap="small"), draws, strict=True):
             with column:
                 draw(state, on_change)
@@ -54,9 +63,10 @@ def _load(state: ScaleOutState, on_change: Callable[[], None]) -> None:
 def _replicas(state: ScaleOutState, on_change: Callable[[], None]) -> None:
     def take() -> None:
         state.replicas = st.session_state["so_replicas"]
-        # Who is killed may not be there any more.
+        # Who is killed or shown may not be there any more.
         if state.kill > state.replicas:
             state.kill = st.session_state["so_kill"] = 0
+        state.open = 0
         on_change()
 
     st.selectbox("Replicas", REPLICAS, key=begin("so_replicas", state.replicas), on_change=take)
@@ -113,6 +123,19 @@ def _kill_at(state: ScaleOutState, on_change: Callable[[], None]) -> None:
         key=begin("so_kill_at", state.kill_at),
         on_change=_take(state, "kill_at", "so_kill_at", on_change),
         disabled=not state.kill,
+    )
+
+
+def _restart(state: ScaleOutState, on_change: Callable[[], None]) -> None:
+    st.selectbox(
+        "Restart it",
+        RESTARTS,
+        key=begin("so_restart", state.restart),
+        format_func=_RESTART_WORDS.__getitem__,
+        on_change=_take(state, "restart", "so_restart", on_change),
+        disabled=not state.kill,
+        help=f"A new process starts so long after the kill, loads the weights for {START_TICKS} ticks, and then takes "
+        "requests again, with an empty cache.",
     )
 
 

@@ -9,18 +9,25 @@ from pages.components.link import ELSEWHERE, tick_from
 from pages.components.plain import cut
 from scheduler_core.replicas.config import ROUTERS, FleetConfig, Kill
 
-#: With more than `MOST_STAGES` replicas there are figures only.
-REPLICAS = (2, 3, 4, 8, 16, 32)
+#: With more than `MOST_STAGES` replicas one stage is shown at a time.
+REPLICAS = (2, 3, 4, 8, 16, 32, 64)
 MOST_STAGES = 4
 #: Outstanding tokens of a home over the mean, at most; the last bounds nothing.
 BOUNDS = {"1.1": 1.1, "1.25": 1.25, "1.5": 1.5, "2": 2.0, "none": 1e6}
 MAX_SEED = 9_999
 MAX_KILL_TICK = 999
+#: When a killed replica is started anew, in ticks after the kill.
+RESTARTS = ("never", "0", "5", "10", "20", "40")
+#: For so many ticks a new process loads the weights.
+START_TICKS = 8
 
 
 @dataclass(slots=True)
 class ScaleOutState:
-    """`kill` is the replica that is killed, from 1 as people count, 0 for none; it is gone from tick `kill_at` on."""
+    """`kill` is the replica that is killed, from 1 as people count, 0 for none; it is gone from tick `kill_at` on.
+
+    `restart` is one of `RESTARTS`. `open` is the one replica whose stage is shown, from 1 as well, 0 for all.
+    """
 
     load: str
     replicas: int = 3
@@ -29,12 +36,31 @@ class ScaleOutState:
     shared: str = "off"
     kill: int = 0
     kill_at: int = 30
+    restart: str = "never"
     seed: int = 1
+    open: int = 0
     tick: int = 0
+
+    @property
+    def opened(self) -> int:
+        """The replica whose stage is shown alone, 0 if all are: where many are, there always is one."""
+        if self.open or self.replicas <= MOST_STAGES:
+            return self.open
+        return self.kill or 1
+
+    def click(self, number: int, tick: int) -> bool:
+        """Show the stage of one replica alone from `tick` on; where few are, its second click brings all back.
+
+        Returns whether other stages come, which have to be told the tick: where many are, the one goes on.
+        """
+        is_few = self.replicas <= MOST_STAGES
+        self.tick, self.open = tick, 0 if is_few and number == self.open else number
+        return is_few
 
     def fleet(self, router: str | None = None, bound: str | None = None) -> FleetConfig:
         """The configuration, or that of another router under the same circumstances."""
-        kills = (Kill(float(self.kill_at), self.kill - 1),) if self.kill else ()
+        after = None if self.restart == "never" else float(self.restart)
+        kills = (Kill(float(self.kill_at), self.kill - 1, after),) if self.kill else ()
         return FleetConfig(
             self.replicas,
             router or self.router,
@@ -42,13 +68,15 @@ class ScaleOutState:
             seed=self.seed,
             shared_tier=self.shared == "on",
             kills=kills,
+            start_seconds=float(START_TICKS),
         )
 
 
 def to_query(state: ScaleOutState, default_load: str) -> dict[str, str]:
     """The parts of an address that differ from the default, but for the tick."""
     usual = ScaleOutState(default_load)
-    names = ("load", "replicas", "router", "bound", "shared", "kill", "seed", *(("kill_at",) if state.kill else ()))
+    of_kill = ("kill_at", "restart") if state.kill else ()
+    names = ("load", "replicas", "router", "bound", "shared", "kill", "seed", "open", *of_kill)
     return {name: str(getattr(state, name)) for name in names if getattr(state, name) != getattr(usual, name)}
 
 
@@ -78,8 +106,11 @@ def from_query(query: Mapping[str, str], loads: Collection[str], default: str) -
     state.shared = choice("shared", ("off", "on"), state.shared)
     state.kill = whole("kill", 0, state.replicas, 0)
     state.kill_at = whole("kill_at", 1, MAX_KILL_TICK, state.kill_at)
+    state.restart = choice("restart", RESTARTS, state.restart)
+    state.open = whole("open", 0, state.replicas, 0)
     state.seed = whole("seed", 0, MAX_SEED, state.seed)
     state.tick, told = tick_from(query)
-    known = {"load", "replicas", "router", "bound", "shared", "kill", "kill_at", "seed", "tick", *ELSEWHERE}
+    known = {"load", "replicas", "router", "bound", "shared", "kill", "kill_at", "restart", "seed", "open", "tick"}
+    known |= {*ELSEWHERE}
     stray = [f"The link has a part {cut(name)} that means nothing here." for name in query if name not in known]
     return state, [*messages, *told, *stray]

@@ -25,34 +25,40 @@ def whole_seconds(specs: Iterable[RequestSpec]) -> list[RequestSpec]:
     return sorted(moved, key=lambda spec: spec.arrival_time)
 
 
+def num_seconds(fleet: FleetTrace) -> int:
+    """Up to the end of the last tick of any replica, or the last change of one; raises `ConfigError` off the grid."""
+    ends = [life.trace.records[-1].end for life in fleet.lives if life.trace.records]
+    changes = [event.time for event in fleet.events if isinstance(event, _CHANGES)]
+    return max(1, round(max(ends, default=0.0)), *(_whole(time) + 1 for time in changes))
+
+
 def on_grid(fleet: FleetTrace) -> tuple[Trace, ...]:
     """A trace for each replica, with a record for every second up to the end of the last; raises `ConfigError`.
 
     Every tick has to last one second (cost "unit"), and every arrival, kill and start to be at a whole one. The lives
     of a replica stand one after the other; a request that it had in two of them cannot be drawn.
     """
-    ends = [record.end for life in fleet.lives for record in life.trace.records]
-    changes = [event.time for event in fleet.events if isinstance(event, _CHANGES)]
-    seconds = max(1, round(max(ends, default=0.0)), *(_whole(time) + 1 for time in changes))
-    told = _told(fleet)
-    return tuple(
-        _joined([life for life in fleet.lives if life.replica == number], told.get(number, {}), seconds)
-        for number in range(fleet.config.num_replicas)
-    )
+    return tuple(one_on_grid(fleet, number) for number in range(fleet.config.num_replicas))
 
 
-def _told(fleet: FleetTrace) -> dict[int, dict[int, list[FaultInjected]]]:
-    """What is told of a replica beyond its lives: by replica and second."""
-    found: dict[int, dict[int, list[FaultInjected]]] = {}
+def one_on_grid(fleet: FleetTrace, number: int) -> Trace:
+    """The trace of one replica (from 0) as `on_grid` makes it."""
+    lives = [life for life in fleet.lives if life.replica == number]
+    return _joined(lives, _told(fleet, number), num_seconds(fleet))
+
+
+def _told(fleet: FleetTrace, number: int) -> dict[int, list[FaultInjected]]:
+    """What is told of a replica beyond its lives, by second."""
+    found: dict[int, list[FaultInjected]] = {}
     for event in fleet.events:
         match event:
-            case ReplicaStarting(time, replica, ready_at):
+            case ReplicaStarting(time, replica, ready_at) if replica == number:
                 told = FaultInjected("replica_starting", "", f"it loads the weights until second {ready_at:g}")
-            case ReplicaReady(time, replica, down):
+            case ReplicaReady(time, replica, down) if replica == number:
                 told = FaultInjected("replica_ready", "", f"it was gone for {down:g} seconds, and its memory is empty")
             case _:
                 continue
-        found.setdefault(replica, {}).setdefault(_whole(time), []).append(told)
+        found.setdefault(_whole(time), []).append(told)
     return found
 
 
