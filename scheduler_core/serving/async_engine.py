@@ -201,6 +201,8 @@ class AsyncEngine(Front):
     def _engine_crashed(self, problem: BaseException) -> None:
         _log.error("the engine failed and was started anew", exc_info=problem)
         self.counters.engine_restarts += 1
+        # The new one is empty, and may make no tick that says so.
+        self.free_blocks, self._counts = self.config.num_blocks, None
         for attempt in self._attempts.values():
             attempt.fail(f"the engine failed: {type(problem).__name__}: {problem}")
 

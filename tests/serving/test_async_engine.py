@@ -357,6 +357,20 @@ def test_an_engine_that_breaks_is_replaced_and_its_requests_run_again(monkeypatc
     run(work())
 
 
+def test_an_engine_that_was_replaced_holds_nothing_of_the_one_before(tmp_path: Path) -> None:
+    box = DeadLetters(tmp_path)
+
+    async def work() -> None:
+        killed = PlannedFault("worker_killed", first=3)
+        async with engine(planned(killed), quick(attempts=1), letters=box) as made:
+            with pytest.raises(GaveUp):
+                await read(made.submit(create_ask()))
+            assert (made.num_running, made.free_blocks) == (0, made.config.num_blocks)
+
+    run(work())
+    box.close()
+
+
 def test_copies_that_fail_are_recomputed_and_nobody_notices() -> None:
     asks = [create_ask(12, 12, start=100 * i) for i in range(1, 9)]
 

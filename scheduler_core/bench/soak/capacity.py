@@ -15,7 +15,7 @@ from scheduler_core.errors import BenchError
 class Capacity:
     """Requests that ended a second, in whatever way, and output tokens that came, over `seconds`.
 
-    Each of `clients` sends its next request when its last has ended. The first quarter of the time does not count.
+    Each of `clients` sends its next request when its last has ended; the time begins when all have had one answer.
     Faults, leavers and the check of the laws are part of it, as in the load afterwards; so is the client, which runs
     on the same machine.
     """
@@ -30,18 +30,38 @@ class Capacity:
 async def measure(requests: Iterator[SoakRequest], clients: int, seconds: float, soak_clients: SoakClients) -> Capacity:
     """Raises `BenchError` where nothing ended."""
     clock = asyncio.get_running_loop().time
-    began = clock()
-    stop = began + seconds
-    ends: list[tuple[float, int]] = []
+    ended: list[int] = []
+    warm, over = asyncio.Event(), asyncio.Event()
+    waiting = clients
 
     async def one() -> None:
-        while clock() < stop:
+        nonlocal waiting
+        await soak_clients.send(next(requests), clock())
+        waiting -= 1
+        if not waiting:
+            warm.set()
+        while not over.is_set():
             facts = await soak_clients.send(next(requests), clock())
-            ends.append((clock(), facts.num_output_tokens))
+            if warm.is_set() and not over.is_set():
+                ended.append(facts.num_output_tokens)
 
-    await asyncio.gather(*(one() for _ in range(clients)))
-    counted = [tokens for end, tokens in ends if began + seconds / 4 <= end < stop]
-    window = seconds * 3 / 4
-    if not counted:
-        raise BenchError(f"no request ended within {window:g} s; measure longer, with more --minutes")
-    return Capacity(clients, window, len(counted), len(counted) / window, sum(counted) / window)
+    async def window() -> float:
+        await warm.wait()
+        began = clock()
+        await asyncio.sleep(seconds)
+        over.set()
+        return clock() - began
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            timed = group.create_task(window())
+            for _ in range(clients):
+                group.create_task(one())
+    except* Exception as problems:
+        first = problems.exceptions[0]
+        why = f"an answer was lost while the capacity was measured: {type(first).__name__}: {first}"
+        raise BenchError(why) from first
+    if not ended:
+        raise BenchError(f"no request ended within {seconds:g} s; measure longer, with more --minutes")
+    took = timed.result()
+    return Capacity(clients, took, len(ended), len(ended) / took, sum(ended) / took)

@@ -142,7 +142,7 @@ class SoakPlan:
     @property
     def measuring_s(self) -> float:
         """How long the capacity is measured."""
-        return min(60.0, max(3.0, self.minutes * 6))
+        return min(60.0, max(_LEAST_S[self.backend], self.minutes * 6))
 
     def warm_up(self) -> Iterator[SoakRequest]:
         """Requests of the same kind without end, to measure the capacity with; their ids are `c0`, `c1`..."""
@@ -186,6 +186,8 @@ class SoakPlan:
         return SoakRequest(request)
 
 
+#: The shortest time in which enough requests end to tell a capacity.
+_LEAST_S = {"model": 20.0, "synthetic": 2.5}
 #: Calls of the model in a second under this load, about, by who computes.
 _CALLS_PER_S = {"model": 20, "synthetic": 120}
 #: The rarest fault of the model has happened after this time.
