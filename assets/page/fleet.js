@@ -49,6 +49,7 @@ class Replica {
 class Tile {
   constructor(replica, fleet) {
     this.replica = replica;
+    this.isSmall = fleet.isSmall;
     this.hit = node("span", { class: "hit" });
     this.fill = node("i");
     this.left = node("span");
@@ -75,7 +76,7 @@ class Tile {
     const [running, waiting, used] = [replica.running[tick], replica.waiting[tick], replica.used[tick]];
     put(this.hit, `hit ${replica.hitRate(tick)}`);
     put(this.left, `run ${running} · wait ${waiting}`);
-    put(this.right, `${used}/${replica.blocks}`);
+    put(this.right, this.isSmall ? `${Math.round((100 * used) / replica.blocks)} %` : `${used}/${replica.blocks}`);
     this.fill.style.width = `${(100 * used) / replica.blocks}%`;
     const rate = replica.hits[tick] === NO_QUERY ? "nothing looked up yet" : `hit rate ${replica.hitRate(tick)}`;
     this.say(`alive, ${running} running, ${waiting} waiting, ${used} of ${replica.blocks} KV blocks in use, ${rate}`);
@@ -98,12 +99,36 @@ class Tile {
 
 class Fleet {
   constructor(parent) {
+    this.toggle = node("button", { type: "button", class: "drive play", click: () => this.drive("toggle") });
+    this.clock = node("span", { class: "clock" });
+    const bar = node("div", { class: "drives" }, this.step(-1, "Step back", "‹"), this.toggle, this.step(1, "Step forward", "›"), this.clock);
     this.grid = node("div", { class: "grid", role: "group", "aria-label": "Replicas. Arrow keys move, Enter opens a stage.", keydown: (event) => this.key(event) });
     this.words = node("p", { class: "words" });
-    this.root = node("div", { class: "fleet", "data-fleet": "" }, this.grid, this.words);
+    this.root = node("div", { class: "fleet", "data-fleet": "" }, bar, this.grid, this.words);
     parent.append(this.root);
-    this.hear = ({ detail }) => detail.link === this.link && this.show(detail.tick);
+    this.hear = ({ detail }) => detail.link === this.link && this.follow(detail);
+    this.showPlaying(false);
     window.addEventListener("tickscope-tick", this.hear);
+  }
+
+  step(by, label, sign) {
+    return node("button", { type: "button", class: "drive", "aria-label": label, click: () => this.drive("step", by) }, sign);
+  }
+
+  /** Asks the stages, which own the playhead. */
+  drive(act, by = 0) {
+    window.dispatchEvent(new CustomEvent("tickscope-drive", { detail: { link: this.link, act, by } }));
+  }
+
+  follow({ tick, end, playing }) {
+    this.end = end;
+    this.show(tick);
+    this.showPlaying(playing);
+  }
+
+  showPlaying(playing) {
+    put(this.toggle, playing ? "Pause" : "Play");
+    set(this.root, "data-playing", String(playing));
   }
 
   destroy() {
@@ -123,16 +148,18 @@ class Fleet {
 
   load(run, signature) {
     this.signature = signature;
-    this.last = run.ticks - 1;
+    this.last = this.end = run.ticks - 1;
+    this.isSmall = run.replicas.length > 4;
     this.tiles = run.replicas.map((columns, index) => new Tile(new Replica(index + 1, columns, run), this));
     this.grid.replaceChildren(...this.tiles.map((tile) => tile.node));
-    set(this.root, "data-size", run.replicas.length > 4 ? "small" : "large");
-    put(this.words, `run, wait: requests running and waiting. Bar: KV blocks in use, of ${run.blocks}. hit: prompt tokens found in a cache since it started. A click opens its stage.`);
+    set(this.root, "data-size", this.isSmall ? "small" : "large");
+    put(this.words, `run, wait: requests running and waiting. Bar${this.isSmall ? " and %" : ""}: KV blocks in use, of ${run.blocks}. hit: prompt tokens found in a cache since it started. A click opens its stage.`);
   }
 
   show(tick) {
     this.tick = tick;
     set(this.root, "data-tick", String(tick));
+    put(this.clock, `tick ${tick} of ${this.end}`);
     for (const tile of this.tiles) tile.show(Math.max(0, Math.min(tick, this.last)));
   }
 

@@ -70,6 +70,7 @@ class Stage {
     this.resize = new ResizeObserver(() => this.resized());
     this.resize.observe(this.root);
     this.teach.listen(signal);
+    hearBystanders(this, signal);
     this.showCalm();
   }
 
@@ -213,6 +214,7 @@ class Stage {
   showPlaying(playing) {
     setAttr(this.root, "data-playing", String(playing));
     this.transport.showPlaying(playing);
+    tellBystanders(this);
   }
 
   setSpeed(speed) {
@@ -278,8 +280,7 @@ class Stage {
     if (places?.size) this.fly(places, view);
     if (isEcho) return;
     this.others((stage) => stage.show(target, { still, isEcho: true }));
-    // What is no stage but goes with them, as the tiles of many replicas.
-    if (this.link) window.dispatchEvent(new CustomEvent("tickscope-tick", { detail: { link: this.link, tick: target } }));
+    tellBystanders(this);
   }
 
   fly(places, view) {

@@ -40,6 +40,7 @@ _SCRIPTS = (
     "help",
     "tour",
     "meanings",
+    "bystanders",
     "stage",
     "main",
 )

@@ -48,7 +48,7 @@ def kill_cost(fleet: FleetTrace) -> str:
         f"Replica {kill.replica + 1} was killed at tick {int(kill.time)}. Requests that went on elsewhere, each once: "
         f"{kill.num_requests}. Of their {figures['moved_tokens']:,} tokens of prompt and answer so far the new "
         f"replicas had {figures['moved_hit_tokens']:,} in their caches and computed {lost:,} again. The answers are "
-        "the same, as a token is drawn by its request and its place alone. Its own memory is lost."
+        "the same, as a token is drawn by its request and its place alone."
     )
 
 
@@ -60,14 +60,13 @@ def restart_story(fleet: FleetTrace) -> str:
     number, back = kills[0].replica, kills[0].ready_at(fleet.config.start_seconds)
     comeback = fleet.replicas[number].comeback
     if comeback is None:
-        return f"Replica {number + 1} would be back at tick {back:g}, but this run is over before that."
+        return f"It would be back at tick {back:g}, but this run is over before that."
     start = fleet.starts[-1]
     home = sum(event.reason is RouteReason.HOME_AGAIN for event in fleet.routed)
     told = (
-        f"A new process for replica {number + 1} started at tick {start.time:g}, loaded the weights for "
-        f"{fleet.config.start_seconds:g} ticks and took requests again from tick {back:g} on, with an empty cache. "
-        f"Since then it got {count(comeback.requests, 'request')} and found {comeback.hit_tokens:,} of "
-        f"{comeback.queried_tokens:,} prompt tokens in a cache"
+        f"Started anew at tick {start.time:g}, it loaded the weights for {fleet.config.start_seconds:g} ticks and took "
+        f"requests again from tick {back:g} on, with an empty cache: {count(comeback.requests, 'request')} since then, "
+        f"with {comeback.hit_tokens:,} of {comeback.queried_tokens:,} prompt tokens found in a cache"
     )
     if fleet.config.shared_tier:
         told += f", {comeback.shared_hit_tokens:,} of them in the shared tier"

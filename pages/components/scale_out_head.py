@@ -22,9 +22,9 @@ from pages.components.workloads.widgets import begin
 from scheduler_core.replicas.config import ROUTERS
 from scheduler_core.replicas.words import ROUTER_NAMES, ROUTER_TEXTS
 
-_WIDTHS = (1.6, 0.75, 1.4, 1.05, 0.85, 1.05, 0.85, 1.05, 0.75)
+_WIDTHS = (1.5, 0.7, 1.35, 1.2, 0.85, 1.05, 0.75, 1.0, 0.75)
 _BOUND_WORDS = {name: f"{name} × mean" if name != "none" else "no bound" for name in BOUNDS}
-_RESTART_WORDS = {name: f"after {name} ticks" for name in RESTARTS} | {"never": "never", "0": "at once"}
+_RESTART_WORDS = {name: f"{name} ticks" for name in RESTARTS} | {"never": "never"}
 
 
 def head(state: ScaleOutState, on_change: Callable[[], None]) -> None:
@@ -128,7 +128,7 @@ def _kill_at(state: ScaleOutState, on_change: Callable[[], None]) -> None:
 
 def _restart(state: ScaleOutState, on_change: Callable[[], None]) -> None:
     st.selectbox(
-        "Restart it",
+        "Restart after",
         RESTARTS,
         key=begin("so_restart", state.restart),
         format_func=_RESTART_WORDS.__getitem__,

@@ -136,7 +136,7 @@ def test_a_restart_is_told_with_what_it_found_in_its_caches() -> None:
     assert comeback is not None
     assert comeback.shared_hit_tokens > 0
     said = everything_said(at)
-    assert "started at tick 40, loaded the weights for 8 ticks and took requests again from tick 48 on" in said
+    assert "Started anew at tick 40, it loaded the weights for 8 ticks and took requests again from tick 48 on" in said
     assert f"{comeback.shared_hit_tokens:,} of them in the shared tier" in said
     assert list(at.dataframe[-2].value["back at tick"]) == ["–", "48", "–"]
 
