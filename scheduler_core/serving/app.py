@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from scheduler_core.config import EngineConfig
-from scheduler_core.serving.ask import ServingLimits
 from scheduler_core.serving.async_engine import AsyncEngine
 from scheduler_core.serving.dead_letters import DeadLetters
 from scheduler_core.serving.fault_plan import FaultPlan, FaultyRunner
@@ -33,19 +32,11 @@ def build(
     """A gateway that has not started yet; `record_file` takes the first `record_ticks` ticks."""
     runner = SplittingRunner(FaultyRunner(runner, faults) if faults is not None else runner)
     metrics = GatewayMetrics(name)
-    limits = ServingLimits(
-        max_waiting=settings.max_waiting,
-        request_timeout_s=settings.request_timeout_s,
-        stall_s=settings.stall_s,
-        attempts=settings.attempts,
-        backoff_s=settings.backoff_s,
-        drain_s=settings.drain_s,
-    )
     letters = DeadLetters(settings.state)
     engine = AsyncEngine(
         config,
         runner,
-        limits,
+        settings.limits,
         letters=letters,
         observer=metrics,
         record_ticks=record_ticks if record_file is not None else 0,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
-import secrets
 import sys
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
@@ -18,23 +18,24 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler_core import terminal
-from scheduler_core.config import EngineConfig
 from scheduler_core.errors import ConfigError
-from scheduler_core.serving_config import serving_config
+from scheduler_core.serving.served_backend import ServedBackend, default_name, make_runner, served_config
 from scheduler_core.storage.cli import DEFAULT_LIMIT_MIB, LimitOption, RedisOption, StoreOption, opened
 
 if TYPE_CHECKING:
     from scheduler_core.serving.dead_letters import DeadLetters
-    from scheduler_core.serving.served_model import ServedRunner
     from scheduler_core.serving.settings import ServeSettings
 
 
 _BACKLOG = 2_048
 
 
-class ServedBackend(Enum):
-    SYNTHETIC = "synthetic"
-    MODEL = "model"
+class Router(Enum):
+    """Those of Ray Serve."""
+
+    POWER_OF_TWO = "power-of-two"
+    CONSISTENT_HASH = "consistent-hash"
+    PREFIX_AFFINITY = "prefix-affinity"
 
 
 def serve(
@@ -57,6 +58,12 @@ def serve(
     redis: RedisOption = None,
     store_mib: LimitOption = DEFAULT_LIMIT_MIB,
     check: Annotated[bool, typer.Option("--check", help="Check the laws after every tick.")] = False,
+    replicas: Annotated[int, typer.Option(min=1, help="Engines, each a process; more than one run on Ray.")] = 1,
+    router: Annotated[Router, typer.Option(help="Who chooses the replica.")] = Router.CONSISTENT_HASH,
+    ray_address: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A running Ray cluster; a new one here without.")
+    ] = None,
+    cpus_per_replica: Annotated[float, typer.Option(min=0.01, help="What Ray sets aside for each.")] = 0.5,
 ) -> None:
     """Serve the model over HTTP in OpenAI's format, until SIGTERM; API keys come from TICKSCOPE_SERVE_API_KEYS."""
     from scheduler_core.serving.app import build
@@ -68,6 +75,26 @@ def serve(
     given = {"host": host, "port": port, "max_waiting": max_waiting, "drain_s": drain_s, "state": state}
     given["operations"] = operations
     settings = _settings(given)
+    if replicas > 1 or ray_address is not None:
+        if record is not None or settings.operations:
+            raise ConfigError("--record and --operations look into one engine; leave them out, or --replicas")
+        _serve_on_ray(
+            settings,
+            ray_address,
+            backend=backend.value,
+            served_name=served_name,
+            preset=preset,
+            settings=set_ or [],
+            replicas=replicas,
+            cpus_per_replica=cpus_per_replica,
+            router=router.value,
+            redis=redis,
+            store=store,
+            store_mib=store_mib,
+            faults=[asdict(fault) for fault in load_fault_plan(fault_plan)] if fault_plan is not None else [],
+            check=check,
+        )
+        return
     faults = FaultPlan(load_fault_plan(fault_plan) if fault_plan is not None else ())
     wrap = faults.around if fault_plan is not None or settings.operations else None
     with listen(settings.host, settings.port) as bound, opened(store, redis, store_mib, wrap) as below:
@@ -77,9 +104,11 @@ def serve(
             raise ConfigError(
                 f"with --operations on {address} anyone who reaches it may read prompts; set TICKSCOPE_SERVE_API_KEYS"
             )
-        runner = _runner(backend)
-        config = _config(backend, preset, set_ or [], runner)
-        name = served_name or _default_name(runner)
+        if backend is ServedBackend.MODEL:
+            print("loading the model", file=sys.stderr, flush=True)
+        runner = make_runner(backend)
+        config = served_config(backend, preset, set_ or [], runner.max_model_len)
+        name = served_name or default_name(runner)
         gateway = build(settings, config, runner, name, record, record_ticks, check, faults if wrap else None, below)
         bound.listen(_BACKLOG)  # before the address is told: whoever reads it may call at once
         shown = f"[{address}]" if ":" in address else address
@@ -103,31 +132,20 @@ def _settings(given: dict[str, Any]) -> ServeSettings:
         raise ConfigError(f"{name} is {first['input']!r}: {first['msg']}") from None
 
 
-def _config(backend: ServedBackend, preset: str, settings: list[str], runner: ServedRunner) -> EngineConfig:
-    """A server's sizes; requests go by their `priority`, which all have alike unless they say otherwise."""
-    cost = "smollm2-cpu" if backend is ServedBackend.MODEL else "unit"
-    config = serving_config(cost, preset).replace(policy="priority")
-    if runner.max_model_len is not None and config.max_model_len > runner.max_model_len:
-        config = config.replace(max_model_len=runner.max_model_len)
-    # Texts drawn without a seed of their own differ from one start of the server to the next.
-    config = config.replace(seed=secrets.randbits(62))
-    return config.replace(**dict(EngineConfig.parse_setting(text) for text in settings))
+def _serve_on_ray(settings: ServeSettings, address: str | None, /, **told: Any) -> None:
+    from scheduler_core.serving.keys import ApiKeys
 
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError("several replicas need Ray; install it: pip install -r requirements-ray.txt")
+    from scheduler_core.serving.cluster.environment import prepare
 
-def _runner(backend: ServedBackend) -> ServedRunner:
-    if backend is ServedBackend.SYNTHETIC:
-        from scheduler_core.backends.synthetic import SyntheticRunner
+    prepare(address)
+    from scheduler_core.serving.cluster.args import ClusterArgs
+    from scheduler_core.serving.cluster.launch import serve_cluster
 
-        return SyntheticRunner()
-    from scheduler_core.backends import model_store
-    from scheduler_core.backends.transformers_runner import TransformersRunner
-
-    print("loading the model", file=sys.stderr, flush=True)
-    return TransformersRunner(model_store.load())
-
-
-def _default_name(runner: ServedRunner) -> str:
-    return "synthetic" if runner.backend.kind == "synthetic" else runner.backend.model
+    sizes = settings.model_dump(mode="json", exclude={"api_keys", "host", "port", "operations"})
+    args = ClusterArgs(gateway=sizes, key_digests=ApiKeys(settings.keys).digests, **told)
+    serve_cluster(args, settings.host, settings.port, address)
 
 
 dead_letters = typer.Typer(no_args_is_help=True, help="Requests whose every attempt failed: list, replay, purge.")

@@ -31,6 +31,9 @@ class GatewayServer(uvicorn.Server):
                 gateway.app,
                 access_log=False,
                 log_level="warning",
+                # Not what else may be installed: with Ray come others.
+                loop="asyncio",
+                http="h11",
                 server_header=False,
                 limit_concurrency=max_connections,
                 timeout_graceful_shutdown=int(gateway.engine.limits.drain_s) + _GRACE_S,

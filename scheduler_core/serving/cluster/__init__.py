@@ -1,0 +1,1 @@
+"""The gateway and many engines, on Ray Serve."""

@@ -1,0 +1,18 @@
+"""What Ray and its processes read from the environment, some of it when Ray is imported; imports no Ray."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+def prepare(address: str | None) -> None:
+    """Be called before Ray is imported; without an `address` Ray will be one of this machine alone."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address is None:
+        # Without it Ray takes 127.0.0.1 for a slip, and listens on the machine's address in the network.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        # Workers have to find this program wherever it was started.
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
