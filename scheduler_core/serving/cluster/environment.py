@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+_NOT_LOCAL = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -13,6 +14,11 @@ def prepare(address: str | None) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address is None:
         # Without it Ray takes 127.0.0.1 for a slip, and listens on the machine's address in the network.
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        os.environ[_NOT_LOCAL] = "0"
         # Workers have to find this program wherever it was started.
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
+
+
+def is_local() -> bool:
+    """Whether Ray is of this machine alone; its processes inherit what was prepared."""
+    return os.environ.get(_NOT_LOCAL) == "0"
