@@ -32,7 +32,7 @@ function ceiling(value) {
 class Trend {
   constructor() {
     this.root = tag("section", "trend");
-    this.title = tag("h4", "");
+    this.title = tag("h3", "");
     this.legend = tag("div", "legend");
     this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
     this.axis = tag("div", "axis");

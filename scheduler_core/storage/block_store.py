@@ -279,7 +279,11 @@ class Tier:
         self._backing.close()
 
     def _failed(self, problem: StoreFault) -> None:
-        self._count("not_asked" if isinstance(problem, NotAsked) else "errors", 1, str(problem))
+        if isinstance(problem, NotAsked):
+            # Why nothing is asked is what went wrong before.
+            self._count("not_asked", 1)
+        else:
+            self._count("errors", 1, str(problem))
 
     def _count(self, counter: str, amount: int, error: str = "") -> None:
         with self._changed:

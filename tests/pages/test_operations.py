@@ -90,14 +90,14 @@ def test_the_page_sees_a_gateway_s_figures_switches_faults_and_deals_with_dead_l
     assert "Planned faults on" not in words(at)
     assert (tile(at, "Running"), tile(at, "Dead letters")) == ("0", "0")
     charts = component(at, "tickscope_trends")["charts"]
-    assert [chart["title"] for chart in charts] == ["Requests", "Tokens per second", "Memory"]
+    assert [chart["title"] for chart in charts] == ["Requests", "Tokens per second", "KV and cache"]
     # A fault, three attempts, a letter.
     at.session_state["operations"].panel = "Planned faults"
     at.run()
     at.number_input(key="op_every_raise").set_value(1).run()
-    at.toggle(key="op_fault_raise").set_value(True).run()
+    at.toggle(key="op_fault_raise_0").set_value(True).run()
     assert not at.exception, at.exception
-    assert "Planned faults on: raise" in words(at)
+    assert "Planned faults on: the model raises" in words(at)
     assert complete(server.url, "<b>bold</b> words") == 500
     at.session_state["operations"].panel = "Dead letters"
     again(at)
@@ -110,9 +110,9 @@ def test_the_page_sees_a_gateway_s_figures_switches_faults_and_deals_with_dead_l
     # Off again, and the letter is answered.
     at.session_state["operations"].panel = "Planned faults"
     at.run()
-    assert at.toggle(key="op_fault_raise").value
+    assert at.toggle(key="op_fault_raise_0").value
     press(at, "op_faults_off")
-    assert not at.toggle(key="op_fault_raise").value
+    assert not at.toggle(key="op_fault_raise_1").value
     at.session_state["operations"].panel = "Dead letters"
     at.run()
     press(at, "op_replay_all")
@@ -127,7 +127,7 @@ def test_a_cache_is_cleared_after_a_question(server: Server, named: Callable[...
     complete(server.url, "a prompt that fills several blocks of four tokens each, so that some are kept")
     at = open_page("operations", panel="Caches")
     table = again(at).dataframe[0].value
-    assert table["tier"].tolist() == ["memory", "disk, on disk"]
+    assert table["tier"].tolist() == ["memory", "disk"]
     assert int(table["blocks"][1]) > 0
     assert table["breaker"].tolist() == ["–", "closed"]
     press(at, "op_clear_disk")
@@ -268,7 +268,7 @@ def test_what_a_stranger_tells_in_json_breaks_nothing_and_is_no_markup(named: Ca
         "model": "<script>alert(1)</script>",
         "uptime_s": "long",
         "tiers": [{"tier": "../../disk", "limit_bytes": "big", "last_error": "[x](javascript:alert(1))"}, 7],
-        "faults": {"faults": [{"kind": "<img>"}, {"kind": "raise", "first": None}], "happened": {"raise": "often"}},
+        "faults": {"faults": [{"kind": "<img>"}, {"kind": "raise", "first": None, "every": -(10**40)}], "happened": {"raise": "often"}},
         "total": 10**30,
         "letters": [{"id": "1/../2", "written": 1e300, "attempts": [{"reason": "<b>"}], "prompt": 5}, "x"],
         "replays": {"left": None, "last": [{"problem": "<i>"}]},

@@ -276,7 +276,7 @@ def test_a_cache_that_is_gone_cannot_be_cleared_and_says_so(tmp_path: Path) -> N
         async with operated(tmp_path, PlannedFault("store_gone", every=1), caches=("disk",)) as what:
             answer = await what.client.delete("/operations/cache/disk", headers=JSON)
             assert answer.status_code == 503
-            assert "does not answer (" in answer.json()["error"]["message"]
+            assert "does not answer (the connection is lost, as planned)" in answer.json()["error"]["message"]
 
     run(work())
 

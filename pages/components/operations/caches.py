@@ -16,7 +16,7 @@ from pages.components.operations.state import OperationsState
 from pages.components.operations.watch import Seen
 from pages.components.plain import plain, visible
 from pages.components.workloads.drawn import NOTHING, share
-from scheduler_core.words import TIERS, size
+from scheduler_core.words import size
 
 _MEMORY = "memory"
 _MOST_TIERS = 8
@@ -60,14 +60,14 @@ def _details(seen: Seen) -> dict[str, Mapping[str, Any]]:
 def _row(reading: Reading, tier: str, told: Mapping[str, Any]) -> dict[str, str]:
     asked, hit = (reading.total(f"cache_{each}_tokens_total", tier=tier) for each in ("query", "hit"))
     shown = {
-        "tier": "memory" if tier == _MEMORY else f"{visible(tier)}, {TIERS.get(tier, 'below memory')}",
+        "tier": visible(tier),
         "tokens asked for": f"{asked:,.0f}",
         "found": f"{hit:,.0f}",
         "hit rate": share(hit / asked) if asked else NOTHING,
     }
     below = {
         "blocks": _count(reading, "cache_store_blocks", tier),
-        "size": size(int(max(0, reading.total("cache_store_bytes", tier=tier)))),
+        "size": _size(reading, tier),
         "limit": _limit(told),
         "written": _count(reading, "cache_store_writes_total", tier),
         "thrown out": _count(reading, "cache_store_evictions_total", tier),
@@ -83,8 +83,14 @@ def _count(reading: Reading, name: str, tier: str) -> str:
     return NOTHING if value < 0 else f"{value:,.0f}"
 
 
+def _size(reading: Reading, tier: str) -> str:
+    if reading.total("cache_store_blocks", tier=tier) < 0:
+        return NOTHING
+    return size(int(max(0, reading.total("cache_store_bytes", tier=tier))))
+
+
 def _limit(told: Mapping[str, Any]) -> str:
-    limit = told.get("limit_bytes")
+    limit = told.get("limit_bytes") if told.get("entries") != -1 else None
     return size(limit) if isinstance(limit, int) and limit > 0 else "its own" if limit == 0 else NOTHING
 
 

@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from pages.components.operations.act import act, is_open
-from pages.components.operations.client import Gateway
+from pages.components.operations.client import Gateway, GatewayError
 from pages.components.operations.head import faults_on
+from pages.components.operations.offers import OFFERS, Offer
 from pages.components.operations.state import OperationsState
 from pages.components.operations.watch import Seen
-from pages.components.plain import plain, visible
-from scheduler_core.serving.fault_plan import KINDS
+from pages.components.plain import plain
 
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A kind in words, what becomes of it, and the numbers to begin with; `counted` is what its calls are."""
-
-    label: str
-    told: str
-    counted: str = "call of the model"
-    first: int = 1
-    every: int = 1
-    seconds: float | None = None
-    needs_store: bool = False
-
-
-OFFERS = {
-    "raise": Offer("The model raises", "All in the batch are tried again, the failing ones alone.", every=5),
-    "nan": Offer("No numbers (NaN)", "The first request of the batch is tried again.", every=5),
-    "slow": Offer("The model is slow", "Answers take longer; past the stall limit they are tried again.", seconds=0.2),
-    "worker_killed": Offer("The worker is killed", "A new engine begins and tries all again.", first=20, every=0),
-    "copy_out": Offer("Copies to the host fail", "What a preempted request held is computed again.", "copy"),
-    "copy_in": Offer("Copies from the host fail", "What was saved is computed again.", "copy"),
-    "store_full": Offer("Caches are full", "Nothing new is kept below memory.", "write", needs_store=True),
-    "store_gone": Offer(
-        "Caches are gone", "Every lookup is a miss; after three failures the breaker opens.", "call", needs_store=True
-    ),
-}
 _MOST = 1_000_000
+_MOST_SECONDS = 60.0
+_WIDTHS = (1.7, 3, 0.85, 0.85, 0.85, 0.7)
 
 
 def faults(state: OperationsState, gateway: Gateway, seen: Seen) -> None:
@@ -58,11 +34,12 @@ def faults(state: OperationsState, gateway: Gateway, seen: Seen) -> None:
         "the moment of the switch. A failed request is tried again with a growing pause; after its last attempt it is "
         "a dead letter."
     )
-    with st.container(key="op_faults"):
+    with st.container(border=True, key="op_faults"):
+        _heads()
         for kind, offer in OFFERS.items():
             _switch(state, gateway, kind, offer, on, happened.get(kind, 0), has_store or not offer.needs_store)
     if on:
-        st.button("Switch all off", key="op_faults_off", on_click=partial(_post, state, gateway, {}))
+        st.button("Switch all off", key="op_faults_off", on_click=partial(_post, state, gateway, []))
 
 
 def _happened(seen: Seen) -> dict[str, int]:
@@ -82,26 +59,37 @@ def _switch(
 ) -> None:
     is_on = kind in on
     _begin(kind, offer, on.get(kind, {}))
-    st.session_state[f"op_fault_{kind}"] = is_on
-    change = partial(_change, state, gateway, kind, on)
-    with st.container(border=True, key=f"op_row_{kind}"):
-        switch, first, every, seconds = st.columns([2.6, 1, 1, 1], vertical_alignment="bottom")
+    key = _switch_key(state, kind, is_on)
+    change = partial(_change, state, gateway, kind, key)
+    with st.container(key=f"op_row_{kind}"):
+        switch, told, first, every, seconds, count = st.columns(_WIDTHS, vertical_alignment="center")
         with switch:
             st.toggle(
                 offer.label,
-                key=f"op_fault_{kind}",
+                is_on,
+                key=key,
                 on_change=change,
                 disabled=not is_possible,
                 help=None if is_possible else "There is no cache below memory: start with --store or --redis.",
             )
-            st.caption(plain(offer.told) + (f" Happened {times:,} times." if times else ""))
+        told.caption(plain(offer.told))
+        if times:
+            count.caption(f"{times:,} times")
         with first:
             st.number_input(f"at {offer.counted}", 1, _MOST, key=f"op_first_{kind}", step=1, on_change=change)
         with every:
             st.number_input("again every", 0, _MOST, key=f"op_every_{kind}", step=1, on_change=change)
         if offer.seconds is not None:
             with seconds:
-                st.number_input("seconds", 0.0, 60.0, key=f"op_seconds_{kind}", step=0.1, on_change=change)
+                st.number_input("seconds", 0.0, _MOST_SECONDS, key=f"op_seconds_{kind}", step=0.1, on_change=change)
+
+
+def _heads() -> None:
+    """Names of the columns, where these stand beside each other."""
+    heads = ("Fault", "What becomes of it", "at call", "again every", "seconds", "happened")
+    with st.container(key="op_heads"):
+        for column, name in zip(st.columns(_WIDTHS), heads, strict=True):
+            column.caption(name)
 
 
 def _begin(kind: str, offer: Offer, told: Mapping[str, Any]) -> None:
@@ -111,17 +99,38 @@ def _begin(kind: str, offer: Offer, told: Mapping[str, Any]) -> None:
         key = f"op_{name}_{kind}"
         if usual is not None and key not in st.session_state:
             value = told.get(name, usual)
-            known = value if isinstance(value, int | float) else usual
-            st.session_state[key] = float(min(60.0, known)) if name == "seconds" else int(min(_MOST, known))
+            known = value if isinstance(value, int | float) and math.isfinite(value) else usual
+            if name == "seconds":
+                st.session_state[key] = float(max(0.0, min(_MOST_SECONDS, known)))
+            else:
+                st.session_state[key] = int(max(name == "first", min(_MOST, known)))
 
 
-def _change(state: OperationsState, gateway: Gateway, kind: str, on: Mapping[str, Mapping[str, Any]]) -> None:
-    """A switch, or a number of a fault that is on."""
-    wanted = {**on}
-    wanted.pop(kind, None)
-    if st.session_state[f"op_fault_{kind}"]:
-        wanted[kind] = _fault(kind)
-    elif kind not in on:
+def _switch_key(state: OperationsState, kind: str, is_on: bool) -> str:
+    """The key of a switch; another one where it was moved by somebody else.
+
+    Were its value set from here, a message of the browser that is on its way would move it back.
+    """
+    key = f"op_fault_{kind}_{state.moved.get(kind, 0)}"
+    if st.session_state.get(key, is_on) != is_on:
+        state.moved[kind] = state.moved.get(kind, 0) + 1
+        key = f"op_fault_{kind}_{state.moved[kind]}"
+    return key
+
+
+def _change(state: OperationsState, gateway: Gateway, kind: str, switch: str) -> None:
+    """A switch, or a number of a fault that is on; other faults stay as they are now."""
+    try:
+        now = gateway.read("faults").get("faults")
+    except GatewayError as problem:
+        state.say(f"The gateway did not do it: {problem}.", is_well=False)
+        return
+    on = [each for each in now if isinstance(each, dict)] if isinstance(now, list) else []
+    before = next((each for each in on if each.get("kind") == kind), None)
+    wanted = [each for each in on if each.get("kind") != kind]
+    if st.session_state[switch]:
+        wanted.append({**(before or {}), **_fault(kind)})
+    elif before is None:
         return
     _post(state, gateway, wanted)
 
@@ -134,7 +143,7 @@ def _fault(kind: str) -> dict[str, Any]:
     return fault
 
 
-def _post(state: OperationsState, gateway: Gateway, wanted: Mapping[str, Mapping[str, Any]]) -> None:
-    names = ", ".join(KINDS[kind] for kind in wanted)
-    words = f"On from now on: {visible(names)}." if wanted else "All planned faults are off."
-    act(state, gateway, "POST", "faults", lambda _: words, {"faults": [*wanted.values()]})
+def _post(state: OperationsState, gateway: Gateway, wanted: Sequence[Mapping[str, Any]]) -> None:
+    labels = [OFFERS[kind].label for each in wanted if (kind := str(each.get("kind"))) in OFFERS]
+    words = f"Planned faults that are on: {', '.join(labels)}." if wanted else "All planned faults are off."
+    act(state, gateway, "POST", "faults", lambda _: words, {"faults": wanted})

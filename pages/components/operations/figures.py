@@ -18,18 +18,23 @@ _SHARES = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 
 def figures(seen: Seen) -> None:
     """Draw the panel."""
-    left, right = st.columns([1, 1.9], gap="medium")
+    with st.container(key="op_figures"):
+        _figures(seen)
+
+
+def _figures(seen: Seen) -> None:
+    left, right = st.columns([1, 2.1], gap="medium")
     with left:
         _latencies(seen)
     with right:
         _curves(seen)
     if seen.last is not None and len(seen.last.replicas) > 1:
-        st.subheader("Replicas", anchor=False)
+        st.header("Replicas", anchor=False)
         st.dataframe(_replicas(seen), hide_index=True, key="op_replicas", height="content")
 
 
 def _latencies(seen: Seen) -> None:
-    st.subheader("Latency", anchor=False)
+    st.header("Latency", anchor=False)
     told = {words: seen.latencies(name) for name, words in LATENCIES.items()}
     rows = [
         f'<tr><th scope="row">{words}</th>'
@@ -76,7 +81,7 @@ def _curves(seen: Seen) -> None:
                 for title, unit, names in (
                     ("Requests", "", ("running", "waiting")),
                     ("Tokens per second", "", ("tokens",)),
-                    ("Memory", "%", ("KV in use", "cache hits")),
+                    ("KV and cache", "%", ("KV used", "hits")),
                 )
             ],
         },
@@ -97,8 +102,8 @@ def _columns(seen: Seen) -> dict[str, list[float | None]]:
         "running": [each.total("scheduler_running_requests") for each in readings],
         "waiting": [each.total("scheduler_queue_length") for each in readings],
         "tokens": [_rounded(seen.rate("generation_tokens_total", at=place)) for place in range(len(readings))],
-        "KV in use": [round(each.mean("kv_cache_usage_ratio"), 4) for each in readings],
-        "cache hits": [_rounded(_hits(each)) for each in readings],
+        "KV used": [round(each.mean("kv_cache_usage_ratio"), 4) for each in readings],
+        "hits": [_rounded(_hits(each)) for each in readings],
     }
 
 

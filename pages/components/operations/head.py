@@ -7,11 +7,11 @@ from html import escape
 import streamlit as st
 
 from pages.components.operations.client import DEFAULT_URL, URLS, Gateway
+from pages.components.operations.offers import OFFERS
 from pages.components.operations.reading import Reading
 from pages.components.operations.watch import Seen
 from pages.components.plain import visible
 from pages.components.workloads.drawn import NOTHING, amount, share
-from scheduler_core.serving.fault_plan import KINDS
 
 START = "python -m scheduler_core serve --backend synthetic --operations"
 _STATES = {"ok": "answers", "draining": "shuts down and takes nothing new", "stalled": "waits for a model that hangs"}
@@ -23,8 +23,8 @@ def status_line(gateway: Gateway, seen: Seen) -> None:
     where = escape(gateway.url)
     badge = _fault_badge(seen)
     st.html(
-        f'<div class="op-line"><span class="op-dot op-{kind}" aria-hidden="true"></span>'
-        f'<span role="status"><b>{where}</b> {escape(visible(words))}</span>{badge}</div>'
+        f'<div class="op-line"><div class="op-told"><span class="op-dot op-{kind}" aria-hidden="true"></span>'
+        f'<span role="status"><b>{where}</b> {escape(visible(words))}</span></div>{badge}</div>'
     )
 
 
@@ -46,15 +46,17 @@ def _fault_badge(seen: Seen) -> str:
     on = faults_on(seen)
     if not on:
         return ""
-    kinds = list(dict.fromkeys(each["kind"] for each in on))
-    return f'<span class="op-badge">Planned faults on: {", ".join(kinds)}</span>'
+    labels = [OFFERS[kind].label for kind in dict.fromkeys(str(each["kind"]) for each in on)]
+    named = ", ".join(label[0].lower() + label[1:] for label in labels)
+    return f'<span class="op-badge">Planned faults on: {named}</span>'
 
 
 def faults_on(seen: Seen) -> list[dict[str, object]]:
     """The faults that the gateway has on, as far as this app knows their kinds."""
     told = (seen.status or {}).get("faults")
     on = told.get("faults") if isinstance(told, dict) else None
-    return [each for each in on if isinstance(each, dict) and each.get("kind") in KINDS] if isinstance(on, list) else []
+    faults = on if isinstance(on, list) else []
+    return [each for each in faults if isinstance(each, dict) and str(each.get("kind")) in OFFERS]
 
 
 def how_to_start(gateway: Gateway, seen: Seen) -> None:

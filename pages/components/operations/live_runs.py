@@ -12,7 +12,7 @@ from pages.components.settings import SettingsError, limits
 def live_runs(*, alone: bool = False) -> None:
     """Draw the panel; `alone` where there is nothing else to see."""
     if alone:
-        st.subheader("Live runs of this app", anchor=False)
+        st.header("Live runs of this app", anchor=False)
     try:
         most = limits().max_live_runs
     except SettingsError as problem:

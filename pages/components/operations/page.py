@@ -27,8 +27,7 @@ def operations(fresh: bool) -> None:
     st.html(f"<style>{asset('operations.css')}</style>")
     st.title("Operations", anchor=False)
     st.markdown(
-        ":gray[A gateway at work: who runs and who waits, how long answers take, what failed for good, what is cached. "
-        "Faults can be switched on to see what it does about them.]"
+        ":gray[A gateway at work: who runs and who waits, what failed and what is cached; and faults to switch on.]"
     )
     try:
         found = gateways()

@@ -17,6 +17,7 @@ class OperationsState:
 
     `asks` is what must be confirmed first, "" for nothing; `said` what came of the last thing done, and whether it
     went well. `letter` is the dead letter that is unfolded, `older` the ids before which each page of them begins.
+    `moved` counts how often each fault was switched by somebody else.
     """
 
     panel: str = PANELS[0]
@@ -26,6 +27,7 @@ class OperationsState:
     is_well: bool = True
     letter: str = ""
     older: list[int] = field(default_factory=list)
+    moved: dict[str, int] = field(default_factory=dict)
 
     def say(self, text: str, is_well: bool = True) -> None:
         self.said, self.is_well, self.asks = text, is_well, ""
