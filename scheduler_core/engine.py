@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scheduler_core.arrivals import Arrivals
 from scheduler_core.audit import Audit
-from scheduler_core.backends.base import CopyError, ModelRunner
+from scheduler_core.backends.base import ModelRunner
 from scheduler_core.backends.kv_bytes import KVPacker
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.chunk_control import chunk_control, is_changed
 from scheduler_core.config import FIXED_FIELDS, EngineConfig
+from scheduler_core.copies import Copies
 from scheduler_core.cost_model import machine, tick_seconds
 from scheduler_core.errors import ConfigError, RequestError, TickscopeError, TraceError
 from scheduler_core.events import (
-    BlocksFreed,
     ConfigChanged,
     Event,
     FaultInjected,
@@ -29,8 +29,8 @@ from scheduler_core.faults import FAULTS, build_parts
 from scheduler_core.integrity import check_integrity
 from scheduler_core.kv_cache_manager import KVCacheManager
 from scheduler_core.laws import BrokenLaw, Law
-from scheduler_core.lower_tier import LowerTier, NoTier, RecordedTier, StoreTier
-from scheduler_core.output import BlockCopy, BlockLoad, ModelRunnerOutput, ScheduledRequest, SchedulerOutput
+from scheduler_core.lower_tier import LowerTier, RecordedTier, StoreTier
+from scheduler_core.output import ModelRunnerOutput, SchedulerOutput
 from scheduler_core.recorder import Recorder
 from scheduler_core.request import FinishReason, RequestSpec
 from scheduler_core.trace import SCHEMA_VERSION, TickRecord, Trace
@@ -105,10 +105,9 @@ class Engine:
         self._audit = Audit(config.block_size, self._sent)
         self._arrivals = Arrivals()
         self._aborts: list[str] = []
-        self._saved: dict[str, Any] = {}
         self._empty_ticks = 0
         runner.allocate(config.num_blocks, config.block_size)
-        self._tier: LowerTier = NoTier()
+        self.copies = Copies(self.scheduler, self._kv, runner, self._log, config.block_size)
         if store is not None:
             self._ask(_store_tier(store, self._kv, runner))
             self._kv.evicted = deque()
@@ -141,7 +140,7 @@ class Engine:
         if is_changed(self.config, config):
             self._chunks = chunk_control(config, self._chunks)
         self.config = config
-        self._save(self.scheduler.reconfigure(self._chunks.in_force(config), self.tick))
+        self.copies.save(self.scheduler.reconfigure(self._chunks.in_force(config), self.tick))
 
     def answer_as(self, trace: Trace) -> None:
         """Let the tiers below answer as they did in a recorded run."""
@@ -149,7 +148,7 @@ class Engine:
 
     def _ask(self, tier: LowerTier) -> None:
         size = self.config.block_size
-        self._tier = tier
+        self.copies.tier = tier
         self.scheduler.loading.attach(tier, lambda name, blocks: self._machine.load_seconds(name, blocks * size))
 
     def record_fully(self) -> None:
@@ -173,7 +172,7 @@ class Engine:
             return self._idle()
         decided = self.scheduler.schedule(self.tick)
         self._alarm_if_stuck(decided)
-        output = self._copy(decided)
+        output = self.copies.make(decided)
         result = self._execute(output)
         self.scheduler.update_from_output(output, result)
         if self._check:
@@ -234,72 +233,6 @@ class Engine:
         next_time = self._arrivals.next_time
         return self._close(SchedulerOutput(self.tick), self.now if next_time is None else next_time, 0.0)
 
-    def _copy(self, output: SchedulerOutput) -> SchedulerOutput:
-        """Make the copies that the batch needs: out first, while the blocks still hold what is to be saved."""
-        self._keep_evicted()
-        self._save(output.copies_out)
-        for copy in output.copies_in:
-            try:
-                self._runner.copy_in(self._saved[copy.request_id], copy.first_block, copy.block_ids)
-            except CopyError as problem:
-                output = self.scheduler.copy_in_failed(output, copy, str(problem))
-        return self._load(output) if output.loads else output
-
-    # The tiers below
-
-    def _load(self, output: SchedulerOutput) -> SchedulerOutput:
-        """Bring in what the tiers below have; what cannot be loaded is computed later, with all that follows it."""
-        loads, failed = output.loads, set()
-        for load in loads:
-            if load.request_id in failed:
-                continue
-            for number, saved in enumerate(self.scheduler.loading.saved(load)):
-                try:
-                    self._load_block(output, load, number, saved)
-                except CopyError as problem:
-                    failed.add(load.request_id)
-                    output = self.scheduler.load_failed(output, load, number, str(problem))
-                    break
-        self.scheduler.loading.forget()
-        return output
-
-    def _load_block(self, output: SchedulerOutput, load: BlockLoad, number: int, saved: Any) -> None:
-        if isinstance(saved, CopyError):
-            raise saved
-        if saved is not None:
-            self._runner.copy_in(saved, 0, load.block_ids[number : number + 1])
-            return
-        # A repeated run: the KV that was loaded is not in the record, but it is that of these tokens.
-        item = next(item for item in output.scheduled if item.request_id == load.request_id)
-        size = self.config.block_size
-        start = (load.first_block + number) * size
-        tokens = tuple(self._roster.requests[load.request_id].token_ids[start : start + size])
-        again = ScheduledRequest(item.request_id, tokens, start, item.block_ids, False, 0, item.sampling, item.seed)
-        self._runner.execute_model(SchedulerOutput(output.tick, (again,)))
-
-    def _keep_evicted(self) -> None:
-        """Write behind what was evicted while its blocks still hold it."""
-        if self._kv.evicted:
-            self._tier.keep(dict(self._kv.evicted))
-            self._kv.evicted.clear()
-
-    def _keep_finished(self) -> None:
-        """Write behind what those who have ended leave in the cache."""
-        if isinstance(self._tier, NoTier):
-            return
-        ended = {event.request_id for event in self._log if isinstance(event, RequestFinished)}
-        for event in self._log:
-            if isinstance(event, BlocksFreed) and event.request_id in ended:
-                held = [block_id for block_id in event.block_ids if self._kv.cache.holds(block_id)]
-                self._tier.keep({block_id: self._kv.cache.entry(block_id) for block_id in held})
-
-    def _save(self, copies: tuple[BlockCopy, ...] | list[BlockCopy]) -> None:
-        for copy in copies:
-            try:
-                self._saved[copy.request_id] = self._runner.copy_out(copy.block_ids)
-            except CopyError as problem:
-                self.scheduler.copy_out_failed(copy.request_id, str(problem))
-
     def _execute(self, output: SchedulerOutput) -> ModelRunnerOutput:
         """One forward pass. One that raises fails every request of the batch, and only those."""
         if not output.scheduled:
@@ -319,13 +252,6 @@ class Engine:
         self._log.append(told)
         if told.new != told.old:
             self.scheduler.resize(self._chunks.in_force(self.config))
-
-    def _forget_saved(self) -> None:
-        # Each reservation on the host has its copy, so equal numbers mean that none is left over.
-        if len(self._saved) == len(self._kv.host_blocks):
-            return
-        for request_id in [i for i in self._saved if i not in self._kv.host_blocks]:
-            del self._saved[request_id]
 
     def _forget_ended(self) -> None:
         for request in self._roster.finished:
@@ -349,8 +275,8 @@ class Engine:
             raise BrokenLaw(Law.PROGRESS, "there is work, but nothing was scheduled in two ticks")
 
     def _close(self, output: SchedulerOutput, end: float, wall_seconds: float) -> TickRecord:
-        self._forget_saved()
-        self._keep_finished()
+        self.copies.forget_saved()
+        self.copies.keep_finished()
         record = self._recorder.record(output, self._log, self.now, end, wall_seconds)
         self._log.clear()
         if not self._recorder.keeps:

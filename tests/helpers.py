@@ -176,5 +176,5 @@ def state(trace: Trace, tick: int, request_id: str) -> RequestSnapshot:
 def is_idle_and_sound(engine: Engine) -> bool:
     """Nobody is left, and every block, promise and saved copy has been given back."""
     kv = engine._kv
-    nothing_held = not kv.tables and not kv.num_promised and not kv.host_blocks_used and not engine._saved
+    nothing_held = not kv.tables and not kv.num_promised and not kv.host_blocks_used and not engine.copies.saved
     return nothing_held and not engine.has_work and kv.pool.num_free == kv.pool.num_blocks

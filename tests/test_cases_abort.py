@@ -52,7 +52,7 @@ def test_an_abort_frees_everything_at_once_and_lets_no_token_out(place: str) -> 
     assert all(item.request_id != "x" for item in record.output.scheduled)
     assert "x" not in engine._kv.tables
     assert record.snapshot.host_blocks_used == 0
-    assert engine._saved == {}
+    assert engine.copies.saved == {}
     assert "x" not in (*record.snapshot.waiting, *record.snapshot.running)
     trace = engine.run()
     assert [e.reason for e in events(trace, RequestFinished, "x")] == [FinishReason.ABORT]
@@ -107,12 +107,12 @@ def test_an_abort_right_after_lanes_were_taken_away_leaves_no_copy(lanes: int) -
         engine.add_request(create_request(name, 6, max_tokens=8))
     engine.step()
     engine.reconfigure(engine.config.replace(max_num_seqs=lanes))
-    saved = set(engine._saved)
+    saved = set(engine.copies.saved)
     assert saved == set("bc"[lanes - 1 :])
     for name in saved:
         engine.abort(name)
     engine.step()
-    assert engine._saved == {}
+    assert engine.copies.saved == {}
     engine.run()
     assert is_idle_and_sound(engine)
 

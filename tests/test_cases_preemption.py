@@ -164,12 +164,12 @@ def test_a_saved_request_that_is_cancelled_leaves_no_copy_on_the_host(others: in
     engine.add_request(create_request("u", 3, max_tokens=3, arrival=3))
     for _ in range(4):
         engine.step()
-    assert engine._saved.keys() == {"x"}
+    assert engine.copies.saved.keys() == {"x"}
     engine.abort("x")
     if not others:
         engine.abort("u")
     engine.step()
-    assert engine._saved == {}
+    assert engine.copies.saved == {}
     assert engine.trace().records[-1].snapshot.host_blocks_used == 0
     engine.run()
     assert is_idle_and_sound(engine)
