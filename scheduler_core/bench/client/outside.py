@@ -11,7 +11,7 @@ from typing import Any
 
 from scheduler_core.bench.client.plan import ClientPlan, Prompt, as_lines
 from scheduler_core.bench.client.turn import Turn
-from scheduler_core.bench.peers import OFFLINE, REMEDY
+from scheduler_core.bench.peers import OFFLINE, REMEDY, ROOT
 from scheduler_core.errors import BenchError
 
 _TIMEOUT_S = 1_800.0
@@ -26,7 +26,7 @@ def run(
     data, result = folder / "prompts.jsonl", folder / "result.json"
     data.write_text(as_lines(prompts), encoding="utf-8")
     result.unlink(missing_ok=True)
-    command = [str(python), "-m", "vllm.entrypoints.cli.main", "bench", "serve"]
+    command = [str(python), "-m", "scheduler_core.bench.client.vllm_bench"]
     options = {
         "base-url": url,
         "backend": "openai",
@@ -46,7 +46,7 @@ def run(
     }
     flags = ("disable-shuffle", "skip-chat-template", "ignore-eos", "disable-tqdm", "save-result", "save-detailed")
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    environment = {**os.environ, **OFFLINE, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    environment = {**os.environ, **OFFLINE, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     done = subprocess.run(
         [*command, *words, *(f"--{flag}" for flag in flags)],
         cwd=folder,

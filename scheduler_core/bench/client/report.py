@@ -10,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from scheduler_core import codec
-from scheduler_core.bench.client.compare import LIMIT, agreements, counts
+from scheduler_core.bench.client.compare import LIMIT, Agreement, agreements, between_clients, counts
 from scheduler_core.bench.client.plan import ClientPlan
 from scheduler_core.bench.client.race import Raced
 from scheduler_core.bench.machine import MachineFacts
@@ -28,7 +28,8 @@ def document(plan: ClientPlan, raced: Raced, machine: MachineFacts, versions: Ma
         "machine": machine.as_plain(),
         "versions": dict(versions),
         "plan": codec.to_plain(plan),
-        "agreements": [{**asdict(each), "difference": each.difference, "holds": each.holds} for each in found],
+        "agreements": [{**_plain(each), "holds": each.holds} for each in found],
+        "between_clients": [_plain(each) for each in between_clients(raced)],
         "counts": [{**asdict(each), "are_equal": each.are_equal} for each in counted],
         "percentiles_ms": {
             name: {
@@ -38,6 +39,10 @@ def document(plan: ClientPlan, raced: Raced, machine: MachineFacts, versions: Ma
             for name, seen in (("outside", raced.outside), ("ours", raced.ours))
         },
     }
+
+
+def _plain(agreement: Agreement) -> dict[str, Any]:
+    return {**asdict(agreement), "difference": agreement.difference}
 
 
 def tables(figures: Mapping[str, Any]) -> list[Table]:
@@ -74,11 +79,13 @@ def _percentiles(figures: Mapping[str, Any]) -> Table:
 def remarks(figures: Mapping[str, Any], machine: MachineFacts) -> list[str]:
     """What was sent, and by whom."""
     plan = figures["plan"]
+    between = " and ".join(f"{each['difference']:+.1%} in {each['metric']}" for each in figures["between_clients"])
     return [
         f"Each client sent {plan['requests']} streams of {plan['output_tokens']} tokens in each of {plan['rounds']} "
         f"rounds, Poisson at {plan['rate']:g} a second; ours at the times at which vLLM's did. "
         f"vLLM {figures['versions'].get('vllm', 'of an unknown version')}.",
         f"Means may differ by {figures['limit']:.0%}; the gateway's are exact, sum by count of its histograms.",
+        f"Between the clients, which ran one after the other: {between}. That is also what the machine changed.",
         machine.text,
     ]
 
