@@ -34,7 +34,9 @@ def planned_fault(event: FaultInjected, trace: Trace, tick: int) -> Sentence:
         text = _HARMLESS[kind]
     else:
         text = _failed(trace, tick, event.request_id)
-    return Sentence(f"Planned fault: {event.detail}.", text, "fault", event.request_id)
+    # A model that is slow in every tick is not what each tick is about.
+    rank = "steered" if kind == "slow" else "fault"
+    return Sentence(f"Planned fault: {event.detail}.", text, rank, event.request_id)
 
 
 def _killed(trace: Trace, tick: int) -> str:

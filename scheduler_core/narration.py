@@ -52,6 +52,14 @@ _OF_THE_REPLICA = {
 }
 
 
+#: Name of a fault -> those that tell the same with more to it.
+_TELLS_MORE: dict[str, set[str]] = {
+    "forward": {"planned_raise"},
+    "planned_copy_out": {"copy_out"},
+    "planned_copy_in": {"copy_in", "load"},
+}
+
+
 def narrate_tick(trace: Trace, tick: int) -> tuple[Sentence, ...]:
     """The sentences of a tick, most important first; there is always at least one, and the first is the headline."""
     record = record_at(trace, tick)
@@ -76,7 +84,7 @@ def _is_told_elsewhere(event: Event, restored: set[str], faults: set[str]) -> bo
     if isinstance(event, RequestFinished):
         return event.reason is FinishReason.REJECTED
     if isinstance(event, FaultInjected):
-        return event.name == "forward" and "planned_raise" in faults
+        return bool(faults & _TELLS_MORE.get(event.name, set()))
     if isinstance(event, PrefixCacheQueried):
         return event.hit_tokens == 0 or event.request_id in restored
     if isinstance(event, LowerTierQueried):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 #: The kinds of sentence, most important first; those from "memory" on are told one by one only in the table of events.
 KINDS = (
     "law",
+    "fault",
     "preempted",
     "refused",
     "finished",
-    "fault",
     "restored",
     "loaded",
     "hit",

@@ -70,6 +70,7 @@ def serve(
     from scheduler_core.serving.fault_plan import FaultPlan, load_fault_plan
     from scheduler_core.serving.server import listen
     from scheduler_core.serving.server import serve as run
+    from scheduler_core.serving.stage_size import for_the_stage
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     given = {"host": host, "port": port, "max_waiting": max_waiting, "drain_s": drain_s, "state": state}
@@ -108,6 +109,10 @@ def serve(
             print("loading the model", file=sys.stderr, flush=True)
         runner = make_runner(backend)
         config = served_config(backend, preset, set_ or [], runner.max_model_len)
+        if record is not None:
+            config = for_the_stage(config)
+            told = f"{config.num_blocks:,} KV blocks, {config.max_model_len:,} tokens a sequence"
+            print(f"recording for the stage, in sizes that it shows: {told}", file=sys.stderr)
         name = served_name or default_name(runner)
         gateway = build(settings, config, runner, name, record, record_ticks, check, faults if wrap else None, below)
         bound.listen(_BACKLOG)  # before the address is told: whoever reads it may call at once

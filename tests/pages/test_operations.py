@@ -15,11 +15,17 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages.components.fields import PAGE_BOUNDS
+from pages.components.imported import ImportedRun, read_file
 from pages.components.operations import client
 from pages.components.operations.client import URLS, Gateway, GatewayError, read_gateways
 from pages.components.operations.reading import Reading, difference, quantile, read
 from pages.components.operations.state import OperationsState, from_query, to_query
 from pages.components.operations.watch import Watch
+from pages.components.player_payload import payload
+from pages.components.settings import read_limits
+from scheduler_core.serving.stage_size import MOST_ON_STAGE, for_the_stage
+from scheduler_core.serving_config import serving_config
 from tests.pages.helpers import component, everything_said, open_page
 from tests.serving.test_serve import Server, serve
 
@@ -268,7 +274,10 @@ def test_what_a_stranger_tells_in_json_breaks_nothing_and_is_no_markup(named: Ca
         "model": "<script>alert(1)</script>",
         "uptime_s": "long",
         "tiers": [{"tier": "../../disk", "limit_bytes": "big", "last_error": "[x](javascript:alert(1))"}, 7],
-        "faults": {"faults": [{"kind": "<img>"}, {"kind": "raise", "first": None, "every": -(10**40)}], "happened": {"raise": "often"}},
+        "faults": {
+            "faults": [{"kind": "<img>"}, {"kind": "raise", "first": None, "every": -(10**40)}],
+            "happened": {"raise": "often"},
+        },
         "total": 10**30,
         "letters": [{"id": "1/../2", "written": 1e300, "attempts": [{"reason": "<b>"}], "prompt": 5}, "x"],
         "replays": {"left": None, "last": [{"problem": "<i>"}]},
@@ -411,3 +420,23 @@ def test_a_gateway_is_asked_once_a_second_whoever_looks_and_forgets_what_is_old(
 
 def test_a_reading_is_what_it_says() -> None:
     assert Reading(1.0).total("anything") == 0
+
+
+# A recorded gateway on the stage
+
+
+def test_a_recording_is_of_sizes_that_pages_take() -> None:
+    assert {name: PAGE_BOUNDS[name][1] for name in MOST_ON_STAGE} == MOST_ON_STAGE
+    assert for_the_stage(serving_config("unit").replace(seed=2**61 + 7)).seed == 7
+
+
+def test_a_gateway_that_failed_on_purpose_is_played_with_its_faults(tmp_path: Path) -> None:
+    plan, file = tmp_path / "plan.toml", tmp_path / "run.json.gz"
+    plan.write_text('[[faults]]\nkind = "raise"\nfirst = 3\n')
+    options = ("--fault-plan", str(plan), "--record", str(file))
+    with serve(tmp_path, *options, env={"TICKSCOPE_SERVE_BACKOFF_S": "0"}) as gateway:
+        assert complete(gateway.url, "one two three", max_tokens=4) == 200
+    opened = read_file("run.json.gz", file.read_bytes(), read_limits({}))
+    assert isinstance(opened, ImportedRun)
+    told = [f"{line[2]} {line[3]}" for line in payload(opened.trace)["lines"]]
+    assert "Planned fault: the model raised. R1 is tried again as R1#2." in told
