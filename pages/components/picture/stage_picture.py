@@ -6,21 +6,23 @@ from base64 import b64encode
 from functools import cached_property
 from math import ceil, sqrt
 
-from pages.components.picture.bar import draw_bar
+from pages.components.picture.box import PAD
+from pages.components.picture.budget import draw_budget
+from pages.components.picture.cards import draw_cards
 from pages.components.picture.footer import draw_mark, mark_width
+from pages.components.picture.lane import draw_idle_lane, draw_lane
 from pages.components.picture.memory import draw_blocks, draw_host, grid_for
 from pages.components.picture.narration import Narration
-from pages.components.picture.palette import COMPUTED, GENERATED, PREEMPTED, WAITING, Palette, mix
+from pages.components.picture.palette import COMPUTED, GENERATED, PREEMPTED, Palette, mix
 from pages.components.picture.paper import Paper, one_line
 from pages.components.picture.raster import to_png
 from pages.components.picture.scene import RequestView, Scene, Scenes
 from pages.components.picture.timeline import Timeline
-from pages.components.picture.typeface import fit, fit_end, width
-from scheduler_core.request import FinishReason, RequestStatus
+from pages.components.picture.typeface import fit, width
 from scheduler_core.trace import Backend
 from scheduler_core.words import count, duration
 
-WIDE, EDGE, GAP, PAD = 1120, 24, 12, 12
+WIDE, EDGE, GAP = 1120, 24, 12
 LEFT, RIGHT = 216, 222
 MIDDLE = WIDE - 2 * EDGE - LEFT - RIGHT - 2 * GAP
 HEAD, HEADER, FOOTER = 76, 30, 40
@@ -29,7 +31,6 @@ TIMELINE_HIGH = 288
 #: Signs of the timeline stand over the edge of its rows by so much.
 _RIM = 20
 
-_ENDS = {FinishReason.ABORT: "aborted", FinishReason.REJECTED: "refused", FinishReason.ERROR: "failed"}
 _LEGEND = ("cached", "computed", "this tick", "to do", "generated", "preempted")
 
 
@@ -153,87 +154,8 @@ class StagePicture:
     def _cards(
         self, paper: Paper, x: float, wide: float, views: tuple[RequestView, ...], scene: Scene, nobody: str
     ) -> None:
-        top, room = HEAD + HEADER + 8, self._board_high - HEADER - 8 - PAD
-        if not views:
-            paper.text(x + PAD, top + 10, nobody, 12, fill=self.palette.soft)
-            return
-        is_many = len(views) * 54 - 6 > room
-        step = 32 if is_many else 54
-        shown = len(views) if len(views) * step - 6 <= room else int((room - 16) // step)
-        for place, view in enumerate(views[:shown]):
-            draw = self._narrow_card if is_many else self._card
-            draw(paper, x + PAD, top + place * step, wide - 2 * PAD, view, scene)
-        if shown < len(views):
-            y = top + shown * step + 9
-            paper.text(x + PAD, y, f"and {len(views) - shown} more", 12, fill=self.palette.soft)
-
-    def _card(self, paper: Paper, x: float, y: float, wide: float, view: RequestView, scene: Scene) -> None:
-        self._box(paper, x, y, wide, 48, self._news(view, scene))
-        tag, color, ink = self._tag(view)
-        tag_wide = width(tag, 11, 600) + 16
-        paper.text(x + 13, y + 19, fit(view.id, wide - tag_wide - 34, 13, 700), 13, weight=700)
-        self._pill(paper, x + wide - 8 - tag_wide, y + 6, tag_wide, tag, color, ink)
-        line = fit(self._line(view, scene), wide - 26, 12)
-        paper.text(x + 13, y + 38, line, 12, fill=self.palette.soft)
-
-    def _narrow_card(self, paper: Paper, x: float, y: float, wide: float, view: RequestView, scene: Scene) -> None:
-        self._box(paper, x, y, wide, 26, self._news(view, scene))
-        tag, color, ink = self._tag(view, short=True)
-        tag_wide = width(tag, 11, 600) + 16
-        end = paper.text(x + 12, y + 18, fit(view.id, wide * 0.4, 13, 700), 13, weight=700)
-        self._pill(paper, x + wide - 6 - tag_wide, y + 4, tag_wide, tag, color, ink)
-        room = x + wide - 6 - tag_wide - end - 16
-        paper.text(end + 8, y + 18, fit(self._line(view, scene), room, 12), 12, fill=self.palette.soft)
-
-    def _box(self, paper: Paper, x: float, y: float, wide: float, high: float, news: str) -> None:
-        """A card or a lane; what is new in this tick has a coloured edge."""
-        paper.rect(x, y, wide, high, self.palette.card, round_=8, stroke=news or self.palette.line)
-        if news:
-            paper.path(f"M{x + 4} {y}a8 8 0 0 0 -4 8v{high - 16}a8 8 0 0 0 4 8z", fill=news)
-
-    def _news(self, view: RequestView, scene: Scene) -> str:
-        """The colour of what befell a request in this tick, "" if nothing did."""
-        colors = {
-            "RequestArrived": WAITING,
-            "RequestAdmitted": COMPUTED,
-            "RequestPreempted": PREEMPTED,
-            "RequestRefused": PREEMPTED,
-            "RequestFinished": GENERATED,
-        }
-        mine = [e for e in scene.record.events if getattr(e, "request_id", "") == view.id]
-        found = [colors[type(event).__name__] for event in mine if type(event).__name__ in colors]
-        return found[-1] if found else ""
-
-    def _tag(self, view: RequestView, *, short: bool = False) -> tuple[str, str, str]:
-        """The words of a card's pill, its colour, and that of its text."""
-        if view.reason is not None:
-            if bad := _ENDS.get(view.reason):
-                return f"{bad} ×", PREEMPTED, self.palette.preempted_ink
-            words = str(view.generated) if short else f"{view.generated} tok"
-            return f"{words}  √", GENERATED, self.palette.generated_ink
-        if view.status is RequestStatus.PREEMPTED:
-            return ("×" if short else "preempted ×"), PREEMPTED, self.palette.preempted_ink
-        return f"waits {view.waited}", WAITING, self.palette.soft
-
-    def _pill(self, paper: Paper, x: float, y: float, wide: float, words: str, color: str, ink: str) -> None:
-        paper.rect(x, y, wide, 18, mix(color, self.palette.card, 0.15), round_=9)
-        told = words.removesuffix("  √")
-        if told == words:
-            paper.text(x + wide / 2, y + 13, words, 11, weight=600, fill=ink, anchor="middle")
-            return
-        paper.text(x + 8, y + 13, told, 11, weight=600, fill=ink)
-        paper.tick_mark(x + wide - 15, y + 9, ink, 7)
-
-    def _line(self, view: RequestView, scene: Scene) -> str:
-        if view.reason is not None:
-            text = one_line((view.text + view.fresh).strip())
-            return f"“{text}”" if text else "no text" if view.reason in _ENDS else ""
-        level = "" if scene.config.policy == "fcfs" else f" · class {view.level}"
-        if view.saved:
-            return f"{count(ceil(view.saved / scene.config.block_size), 'block')} on the host{level}"
-        if view.status is RequestStatus.PREEMPTED:
-            return f"{count(view.tokens, 'token')} to redo{level}"
-        return f"prompt {view.prompt:,}{level}"
+        room = self._board_high - HEADER - 8 - PAD
+        draw_cards(paper, x, HEAD + HEADER + 8, wide, room, views, scene, nobody)
 
     def _model(self, paper: Paper, scene: Scene) -> None:
         """The budget of the tick as one bar, and a row for each lane."""
@@ -242,109 +164,21 @@ class StagePicture:
         over = f", {used - budget:,} over the budget" if used > budget else ""
         told = f"{used:,} of {budget:,} tokens{over}"
         self._side_panel(paper, x, y, MIDDLE, self._board_high, "This tick on the model", told)
-        self._budget(paper, scene, x + PAD, y + HEADER + 6, MIDDLE - 2 * PAD, used, budget)
+        draw_budget(paper, scene, x + PAD, y + HEADER + 6, MIDDLE - 2 * PAD, used, budget)
         most, high, gap = self._lanes
         top = y + HEADER + 6 + 32
         for place, view in enumerate(scene.lanes[:most]):
             at = top + place * (high + gap)
             if view is None:
-                self._idle_lane(paper, x + PAD, at, MIDDLE - 2 * PAD, high, place)
+                draw_idle_lane(paper, x + PAD, at, MIDDLE - 2 * PAD, high, place)
             else:
-                self._lane(paper, x + PAD, at, MIDDLE - 2 * PAD, high, view, scene)
+                share = max(0.34, sqrt(view.limit / self._most))
+                room = self._name_room
+                draw_lane(paper, x + PAD, at, MIDDLE - 2 * PAD, high, view, scene, share=share, name_room=room)
         if len(scene.lanes) > most:
             running = sum(view is not None for view in scene.lanes[most:])
             words = f"and {count(len(scene.lanes) - most, 'more lane')}, {running} of them taken"
             paper.text(x + PAD, top + most * (high + gap) + 12, words, 12, fill=self.palette.soft)
-
-    def _budget(self, paper: Paper, scene: Scene, x: float, y: float, wide: float, used: int, budget: int) -> None:
-        paper.rect(x, y, wide, 24, self.palette.card, round_=6, stroke=self.palette.line)
-        scale, at = max(used, budget, 1), x
-        paper.define(f'<clipPath id="budget"><rect x="{x}" y="{y}" width="{wide}" height="24" rx="6"/></clipPath>')
-        paper.add('<g clip-path="url(#budget)">')
-        for view in scene.batch:
-            part = max(view.scheduled / scale * wide, 3)
-            color, ink = (GENERATED, "#0b1016") if view.decodes else (COMPUTED, "#ffffff")
-            paper.rect(at, y, part - 1, 24, color)
-            words = self._segment(view, part)
-            paper.text(at + (part - 1) / 2, y + 16.5, words, 11.5, weight=600, fill=ink, anchor="middle")
-            at += part
-        free = x + wide - at
-        if used < budget and free > 60:
-            words = f"{budget - used:,} free"
-            paper.text(at + free / 2, y + 16.5, words, 12, fill=self.palette.soft, anchor="middle")
-        if used > budget:
-            limit = x + wide * budget / scale
-            paper.rect(limit, y, x + wide - limit, 24, "url(#published)")
-            paper.rect(limit - 1, y, 3, 24, PREEMPTED)
-        paper.add("</g>")
-
-    @staticmethod
-    def _segment(view: RequestView, room: float) -> str:
-        words = view.id if view.decodes else f"{view.id} · chunk of {view.scheduled}"
-        choices = ((words, 12), (view.id, 8), (view.label, 3))
-        return next((text for text, edge in choices if width(text, 11.5, 600) + edge < room), "")
-
-    def _idle_lane(self, paper: Paper, x: float, y: float, wide: float, high: float, place: int) -> None:
-        paper.rect(x, y, wide, high, round_=8, stroke=self.palette.line, dashed="4 3")
-        paper.text(x + PAD, y + high / 2 + 4.5, f"lane {place + 1} is free", 12.5, fill=self.palette.soft)
-
-    def _lane(
-        self, paper: Paper, x: float, y: float, wide: float, high: float, view: RequestView, scene: Scene
-    ) -> None:
-        news = self._news(view, scene)
-        self._box(paper, x, y, wide, high, "")
-        if news:
-            paper.path(f"M{x + 4} {y}a8 8 0 0 0 -4 8v{high - 16}a8 8 0 0 0 4 8z", fill=news)
-        middle = y + high / 2
-        name = fit(view.id, self._name_room, 13, 700)
-        paper.text(x + PAD, middle + 4.5, name, 13, weight=700)
-        at = x + PAD + self._name_room + 12
-        track = wide * 0.34
-        share = max(0.34, sqrt(view.limit / self._most))
-        draw_bar(paper, view, at, middle, track * share)
-        at += track + 14
-        if scene.config.quantum:
-            self._ring(paper, at, middle, view.slice_used, scene.config.quantum)
-            at += 68
-        self._words(paper, at, middle + 4.5, x + wide - PAD - at, view)
-
-    def _ring(self, paper: Paper, x: float, middle: float, used: int, quantum: int) -> None:
-        over = used >= quantum
-        color, ink = (PREEMPTED, self.palette.preempted_ink) if over else (COMPUTED, self.palette.soft)
-        turn = 2 * 3.14159265 * 6.5
-        ring = f'<circle cx="{x + 9}" cy="{middle}" r="6.5" fill="none" stroke-width="4"'
-        paper.add(f'{ring} stroke="{self.palette.line}"/>')
-        if used:
-            dash = f"{turn * min(used / quantum, 1):.2f} {turn:.2f}"
-            paper.add(f'{ring} stroke="{color}" stroke-dasharray="{dash}" transform="rotate(-90 {x + 9} {middle})"/>')
-        paper.text(x + 24, middle + 4.5, f"{used}/{quantum}", 12.5, weight=600 if over else 400, fill=ink)
-
-    def _words(self, paper: Paper, x: float, y: float, room: float, view: RequestView) -> None:
-        """What it writes, its end in sight and the new piece marked; while it reads, how far it is."""
-        done = view.reason is not None
-        if view.is_reading and not view.fresh and not done:
-            verb = "computing again" if view.again else "reading"
-            words = f"{verb}, {view.computed:,} of {view.tokens:,} tokens"
-            if not view.scheduled:
-                words = f"not in this batch; {view.computed:,} of {view.tokens:,} tokens"
-            paper.text(x, y, fit(words, room, 12.5), 12.5, fill=self.palette.soft)
-            return
-        end = x + room
-        if done:
-            paper.text(end - 12, y, "done", 12, fill=self.palette.soft, anchor="end")
-            paper.tick_mark(end - 9, y - 4.5, self.palette.generated_ink, 8)
-            room -= 60
-        fresh = one_line(view.fresh if view.text.strip() else view.fresh.lstrip())
-        fresh = fit(fresh, room * 0.6, 12.5)
-        old = fit_end(one_line(view.text.lstrip()), room - width(fresh, 12.5) - 4, 12.5)
-        # XML drops a blank at the edge of a text, so what it takes is added to the place.
-        at = paper.text(x, y, old.rstrip(), 12.5) if old else x
-        at += width(old[len(old.rstrip()) :], 12.5)
-        lead = width(fresh[: len(fresh) - len(fresh.lstrip())], 12.5)
-        if fresh.strip():
-            mark = mix(GENERATED, self.palette.card, 0.24)
-            paper.rect(at - 1, y - 13.5, width(fresh, 12.5) + 2, 18, mark, round_=3)
-            paper.text(at + lead, y, fresh.strip(), 12.5)
 
     def _memory(self, paper: Paper, scene: Scene) -> None:
         y, high = self._memory_y, self._memory_high
