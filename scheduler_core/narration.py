@@ -73,7 +73,8 @@ def narrate_tick(trace: Trace, tick: int) -> tuple[Sentence, ...]:
         and not _is_told_elsewhere(event, restored, faults)
     ]
     told += [_crowd(arrived)] if len(arrived) > 2 else [narrate(event, trace, tick) for event in arrived]
-    told.append(batch_story(trace, record) or _pause(trace, record))
+    if "planned_worker_killed" not in faults:
+        told.append(batch_story(trace, record) or _pause(trace, record))
     told += _evictions(record)
     told += [narrate(event, trace, tick) for event in record.events if is_news(event, trace, tick)]
     told.sort(key=lambda sentence: sentence.rank)

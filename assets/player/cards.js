@@ -85,6 +85,14 @@ class WaitingCards extends Cards {
   }
 }
 
+/** Why a request ended without the whole answer, "" if it has it. */
+function badEnd(run, request, tick) {
+  const event = run.events.find(
+    (one) => one.request === request && one.tick <= tick && (one.name === "finished" || one.name === "refused"),
+  );
+  return ENDS[event?.name === "refused" ? "rejected" : FINISH_REASONS[event?.number ?? 0]];
+}
+
 const ENDS = { stop: "", length: "", abort: "aborted", rejected: "refused", error: "failed" };
 
 class FinishedCards extends Cards {
@@ -98,18 +106,11 @@ class FinishedCards extends Cards {
 
   describe(part, view, state) {
     const { run, tick } = view;
-    const bad = ENDS[this.reason(run, state.request, tick)];
+    const bad = badEnd(run, state.request, tick);
     const { before, fresh } = run.textAt(state.request, tick);
     const text = visible((before + fresh).trim());
     setAttr(part.tag, "data-kind", bad ? "preempted" : "generated");
     setText(part.tag, bad ? `${bad} ×` : this.isMany ? `${state.generated} ✓` : `${state.generated} tok ✓`);
     setText(part.line, text ? `“${text}”` : bad ? "no text" : "");
-  }
-
-  reason(run, request, tick) {
-    const event = run.events.find(
-      (one) => one.request === request && one.tick <= tick && (one.name === "finished" || one.name === "refused"),
-    );
-    return event?.name === "refused" ? "rejected" : FINISH_REASONS[event?.number ?? 0];
   }
 }

@@ -145,7 +145,8 @@ class Lanes {
     const { before, fresh } = view.run.textAt(state.request, view.tick);
     const skipped = view.narration.lines.find((line) => line.kind === "skipped" && line.request === state.request);
     const reading = state.generated === 0 || state.computed < state.tokens - 1;
-    const note = state.where === FINISHED ? "done ✓" : skipped ? skipped.text : reading ? progress(state) : "";
+    const bad = state.where === FINISHED && badEnd(view.run, state.request, view.tick);
+    const note = bad ? `${bad} ×` : state.where === FINISHED ? "done ✓" : skipped ? skipped.text : reading ? progress(state) : "";
     setText(row.note, note);
     row.note.hidden = note === "";
     row.words.hidden = state.where !== FINISHED && (reading || Boolean(skipped));

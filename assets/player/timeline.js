@@ -239,7 +239,9 @@ class Brush {
     if (event.name === "hit" || event.name === "loaded") this.hit(x, middle);
     if (event.name === "preempted") this.cross(x, middle);
     if (event.name === "refused") this.cross(x + 4, middle);
-    if (event.name === "finished") {
+    const bad = event.name === "finished" && ENDS[FINISH_REASONS[event.number]];
+    if (bad) this.cross(x + this.pitch + 4, middle);
+    if (event.name === "finished" && !bad) {
       const right = x + this.pitch + 3;
       context.strokeStyle = this.stage.color("--gen-ink");
       context.lineWidth = 1.8;
