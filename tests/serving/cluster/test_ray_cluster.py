@@ -193,12 +193,20 @@ def test_a_replica_killed_under_load_loses_no_request_and_is_replaced(cluster: C
 
 def test_what_killed_replicas_have_computed_is_found_in_redis_by_others(cluster: Cluster) -> None:
     text = "survivors " * 60
+    prompts = [[3_000 + i, *range(4_000, 4_010)] for i in range(4)]
     said = complete(cluster, text)
     cluster.until(lambda: cluster.total("cache_store_writes_total", tier="shared") > 0)
-    old = cluster.engines()
-    for victim in old:
-        victim.kill()
-    cluster.until(lambda: len({each.pid for each in cluster.engines()} - {each.pid for each in old}) == REPLICAS)
+
+    async def work() -> list[str]:
+        async with cluster.async_client() as client:
+            asked = [asyncio.create_task(stream_one(client, prompt, 60)) for prompt in prompts]
+            await asyncio.sleep(0.5)
+            for victim in cluster.engines():
+                victim.kill()
+            return await asyncio.gather(*asked)
+
+    # With nobody left they wait for the successors.
+    assert in_a_loop_of_its_own(work()) == [solo(prompt, 60) for prompt in prompts]
     again = complete(cluster, text)
     assert again.choices[0].text == said.choices[0].text
     assert again.usage.prompt_tokens_details.cached_tokens >= 96
