@@ -156,11 +156,13 @@ class AsyncEngine(Front):
             self._loop.call_soon_threadsafe(what)
 
     def _read(self, tick: Tick) -> None:
+        # Tokens come when they are handed to the clients: what the loop kept them waiting is part of their latency.
+        now = time.monotonic()
         self.free_blocks = tick.free_blocks
         self._counts = tick.record.counts
         for event in tick.record.events:
             if isinstance(event, TokenSampled):
-                self._token(event.request_id, event.token_id, tick.ended)
+                self._token(event.request_id, event.token_id, now)
             elif isinstance(event, RequestFinished):
                 self._finished(event)
             elif isinstance(event, RequestAdmitted):
