@@ -98,3 +98,18 @@ function seconds(microseconds) {
   if (value >= 100) return `${Math.round(value).toLocaleString("en")} s`;
   return value >= 1 || value === 0 ? `${Number(value.toFixed(2))} s` : `${Number((value * 1000).toPrecision(3))} ms`;
 }
+
+/** A custom property as a colour that canvas understands: the browser resolves mixes and references. */
+function resolveColor(root, name) {
+  const probe = el("i");
+  probe.style.color = `var(${name})`;
+  root.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+function isDark(root) {
+  const parts = getComputedStyle(root).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? [255, 255, 255];
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] < 128;
+}

@@ -3,7 +3,6 @@
 /** Stages with the same link name move together; only the one that is driven tells Python. */
 const LINKED = new Map();
 
-const KEY_SPEEDS = { 1: 0.5, 2: 1, 3: 2, 4: 4, 5: 8 };
 const STEP_EMIT_MS = 90;
 /** After a command that came too late Python has to hear where the stage really is. */
 const CORRECTION_MS = 400;
@@ -19,7 +18,7 @@ class Stage {
     this.parent = parent;
     this.selected = -1;
     this.tick = 0;
-    this.spoken = 0;
+    this.voice = new Voice(this);
     this.options = { status: "recorded", clock: "virtual", spoilers: true, why: true, computing: false };
     this.run = new Run(NO_RUN);
     this.colors = new Map();
@@ -61,8 +60,7 @@ class Stage {
   listen() {
     this.abort = new AbortController();
     const { signal } = this.abort;
-    this.root.addEventListener("keydown", (event) => this.key(event), { signal });
-    this.root.addEventListener("click", (event) => this.takeFocus(event), { signal });
+    new Keys(this).listen(signal);
     document.addEventListener("visibilitychange", () => document.hidden && this.pause(), { signal });
     this.motion.calm.addEventListener("change", () => this.showCalm(), { signal });
     // Names are measured and numbers painted: both again once the page's font is there.
@@ -80,7 +78,7 @@ class Stage {
 
   destroy() {
     if (this.playback.playing) this.halt();
-    clearTimeout(this.emitting);
+    this.voice.fallSilent();
     this.abort.abort();
     this.resize.disconnect();
     this.teach.destroy();
@@ -92,7 +90,7 @@ class Stage {
 
   /** Takes what Python sent: new data, options, and a command if its number has grown. */
   update(data, emit) {
-    this.emit = emit;
+    this.voice.emit = emit;
     const isFirst = this.command === undefined;
     const options = { ...this.options, ...data.options };
     this.options = options;
@@ -103,7 +101,7 @@ class Stage {
     this.teach.update(options.teach ?? null, options.without ?? []);
     this.load(data.run);
     const isNew = isFirst || data.command.id > this.command;
-    const isOvertaken = isNew && !isFirst && this.isOvertaken(data.command);
+    const isOvertaken = isNew && !isFirst && this.voice.isOvertaken(data.command);
     if (isNew && !isOvertaken) this.obey(data.command, isFirst);
     this.command = Math.max(this.command ?? data.command.id, data.command.id);
     this.retheme();
@@ -111,7 +109,7 @@ class Stage {
     this.show(this.tick, { still: true });
     this.tour.update(options);
     this.meanings.update(options.terms ?? {});
-    if (isOvertaken) this.tell(CORRECTION_MS);
+    if (isOvertaken) this.voice.tell(CORRECTION_MS);
   }
 
   /** Takes a run, unless it is the one that stands: Python sends it again whenever an option changes. */
@@ -141,11 +139,6 @@ class Stage {
       return `The stage cannot read this run: ${error.message}`;
     }
     return "";
-  }
-
-  /** The user has moved on since Python last listened: what it then asked for is out of date. */
-  isOvertaken(command) {
-    return typeof command.after === "number" && command.after < this.spoken;
   }
 
   obey(command, isFirst) {
@@ -199,7 +192,7 @@ class Stage {
   pause() {
     if (!this.isMoving) return;
     this.halt();
-    this.tell();
+    this.voice.tell();
   }
 
   halt() {
@@ -230,14 +223,14 @@ class Stage {
     this.halt();
     this.show(tick, { still: true });
     this.narrator.announce(this.view);
-    this.tell();
+    this.voice.tell();
   }
 
   step(by) {
     this.halt();
     this.show(this.tick + by);
     this.narrator.announce(this.view);
-    this.tell(STEP_EMIT_MS);
+    this.voice.tell(STEP_EMIT_MS);
   }
 
   scrub(tick) {
@@ -247,7 +240,7 @@ class Stage {
 
   endScrub() {
     this.narrator.announce(this.view);
-    this.tell();
+    this.voice.tell();
   }
 
   jump(direction) {
@@ -336,7 +329,7 @@ class Stage {
     if (request === this.selected) return;
     this.showSelection(this.run.requests[request]?.id ?? null);
     this.others((stage) => stage.showSelection(this.run.requests[request]?.id ?? null));
-    this.tell();
+    this.voice.tell();
   }
 
   showSelection(id) {
@@ -350,82 +343,16 @@ class Stage {
     return request === this.selected ? "on" : "off";
   }
 
-  // --- keys and focus -----------------------------------------------------------------------------------------
-
-  key(event) {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    const target = event.composedPath()[0];
-    if (target.matches?.("select, textarea, input:not([type=range])")) return;
-    if (event.key === " " && target.matches?.("button")) return;
-    const act = this.actionFor(event);
-    if (!act) return;
-    event.preventDefault();
-    event.stopPropagation();
-    act();
-  }
-
-  actionFor(event) {
-    if (event.key in KEY_SPEEDS) return () => this.setSpeed(KEY_SPEEDS[event.key]);
-    switch (event.key) {
-      case " ": case ".": return () => this.toggle();
-      case "ArrowLeft": case "PageUp": return () => this.step(-1);
-      case "ArrowRight": case "PageDown": return () => this.step(1);
-      case "Home": return () => this.seek(0);
-      case "End": return () => this.seek(this.end);
-      case "n": return () => this.jump(1);
-      case "N": return () => this.jump(-1);
-      case "?": return () => this.help.open();
-      case "Escape": return this.selected >= 0 ? () => this.select(-1) : null;
-      default: return null;
-    }
-  }
-
-  /** After a click the keys work; who tabs to a button keeps the focus there. */
-  takeFocus(event) {
-    const target = event.composedPath()[0];
-    const isPointer = event.detail > 0;
-    if (!isPointer || this.help.isOpen || target.closest?.("select, input")) return;
-    this.root.focus({ preventScroll: true });
-  }
+  // --- focus, wishes and linked stages ------------------------------------------------------------------------
 
   focused() {
     return this.root.getRootNode().activeElement;
   }
 
-  // --- to Python and to linked stages -------------------------------------------------------------------------
-
-  /** Tells Python where the stage stands, once things have come to rest. */
-  tell(delay = 0) {
-    clearTimeout(this.emitting);
-    this.writeUrl();
-    this.spoken += 1;
-    this.emitting = setTimeout(() => this.emitState(), delay);
-  }
-
-  emitState() {
-    this.writeUrl();
-    this.emit?.state({
-      tick: this.tick,
-      selected: this.run.requests[this.selected]?.id ?? null,
-      playing: this.playback.playing,
-      seq: this.spoken,
-    });
-  }
-
   /** A wish that only the server can fulfil. */
   act(name, request = -1, about = {}) {
     this.pause();
-    this.emit?.action({ name, tick: this.tick, request: this.run.requests[request]?.id ?? null, ...about });
-  }
-
-  /** The tick in the address, without an entry in the history. */
-  writeUrl() {
-    const { url } = this.options;
-    if (!url || this.playback.playing) return;
-    const address = new URL(window.location.href);
-    if (address.searchParams.get(url) === String(this.tick)) return;
-    address.searchParams.set(url, String(this.tick));
-    window.history.replaceState(window.history.state, "", address);
+    this.voice.act({ name, tick: this.tick, request: this.run.requests[request]?.id ?? null, ...about });
   }
 
   join(link) {
@@ -465,19 +392,4 @@ function movers(before, view) {
 function placeOf(state) {
   if (state.where === RUNNING) return RUNNING;
   return state.where === FINISHED ? FINISHED : WAITING;
-}
-
-/** A custom property as a colour that canvas understands: the browser resolves mixes and references. */
-function resolveColor(root, name) {
-  const probe = el("i");
-  probe.style.color = `var(${name})`;
-  root.append(probe);
-  const { color } = getComputedStyle(probe);
-  probe.remove();
-  return color;
-}
-
-function isDark(root) {
-  const parts = getComputedStyle(root).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? [255, 255, 255];
-  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] < 128;
 }

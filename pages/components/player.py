@@ -41,6 +41,8 @@ _SCRIPTS = (
     "tour",
     "meanings",
     "bystanders",
+    "keys",
+    "voice",
     "stage",
     "main",
 )

@@ -1,0 +1,50 @@
+// What the stage says to Python, and to the address: where it stands once things have come to rest, and wishes.
+
+class Voice {
+  constructor(stage) {
+    this.stage = stage;
+    this.spoken = 0;
+  }
+
+  /** Tells Python where the stage stands, after `delay` in which nothing else is said. */
+  tell(delay = 0) {
+    clearTimeout(this.emitting);
+    this.writeUrl();
+    this.spoken += 1;
+    this.emitting = setTimeout(() => this.emitState(), delay);
+  }
+
+  emitState() {
+    const { stage } = this;
+    this.writeUrl();
+    this.emit?.state({
+      tick: stage.tick,
+      selected: stage.run.requests[stage.selected]?.id ?? null,
+      playing: stage.playback.playing,
+      seq: this.spoken,
+    });
+  }
+
+  act(action) {
+    this.emit?.action(action);
+  }
+
+  fallSilent() {
+    clearTimeout(this.emitting);
+  }
+
+  /** The user has moved on since Python last listened: what it then asked for is out of date. */
+  isOvertaken(command) {
+    return typeof command.after === "number" && command.after < this.spoken;
+  }
+
+  /** The tick in the address, without an entry in the history. */
+  writeUrl() {
+    const { tick, playback, options: { url } } = this.stage;
+    if (!url || playback.playing) return;
+    const address = new URL(window.location.href);
+    if (address.searchParams.get(url) === String(tick)) return;
+    address.searchParams.set(url, String(tick));
+    window.history.replaceState(window.history.state, "", address);
+  }
+}
