@@ -91,8 +91,8 @@ def _memory(soaked: Soaked) -> Check:
     return Check(
         "memory is flat",
         memory.is_flat,
-        f"{memory.start_mib:.1f} to {memory.end_mib:.1f} MiB over the last two thirds: by its slope "
-        f"{memory.by_slope:+.1f}, by its halves {memory.by_halves:+.1f}, at most {memory.limit_mib:g} allowed"
+        f"floors of {memory.first_floor:.1f} to {memory.last_floor:.1f} MiB over the last two thirds: by their slope "
+        f"{memory.by_slope:+.1f}, by halves {memory.by_halves:+.1f}, at most {memory.limit:g} allowed"
         + ("; too short to judge" if memory.is_flat is None else ""),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from scheduler_core.bench.soak.memory import ENVIRONMENT as GIVES_BACK
 from scheduler_core.load.checks import check_choice, check_number, check_whole
 from scheduler_core.load.config import LoadConfig, Tenant
 from scheduler_core.load.generator import GeneratedLoad
@@ -104,7 +105,7 @@ class SoakPlan:
     @property
     def environment(self) -> dict[str, str]:
         """Of `serve`, as its settings are named there."""
-        return {**_ENVIRONMENT, "TICKSCOPE_SERVE_STALL_S": f"{self.stall_s:g}"}
+        return {**_ENVIRONMENT, **GIVES_BACK, "TICKSCOPE_SERVE_STALL_S": f"{self.stall_s:g}"}
 
     @property
     def stall_s(self) -> float:

@@ -32,6 +32,7 @@ def document(soaked: Soaked, found: Sequence[Check], machine: MachineFacts) -> d
         "machine": machine.as_plain(),
         "plan": codec.to_plain(soaked.plan),
         "settings": [*soaked.plan.settings],
+        "environment": soaked.plan.environment,
         "faults": [codec.to_plain(fault) for fault in soaked.plan.faults],
         "happened": soaked.run.happened,
         "capacity": asdict(soaked.run.capacity),
