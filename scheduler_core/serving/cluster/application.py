@@ -46,8 +46,8 @@ class Engine:
         async for part in self._replica.generate(work):
             yield part
 
-    async def status(self) -> ReplicaStatus:
-        return self._replica.status(_rank())
+    async def status(self, gateway: str) -> ReplicaStatus:
+        return self._replica.status(_rank(), gateway)
 
     async def exposition(self) -> Exposition:
         return Exposition(str(_rank()), await self._replica.exposition())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,8 @@ class ClusterEngine(Front):
         self._handle = replicas
         self._siblings = siblings
         self._num_replicas = num_replicas
+        # Of this process alone: its successor asks for other things.
+        self._name = uuid.uuid4().hex
         self._key = PrefixKey(config.block_size, prefix_blocks)
         self._sizes = KVCacheManager(config, "", "", [])
         self._calls: dict[str, asyncio.Task[None]] = {}
@@ -95,7 +98,7 @@ class ClusterEngine(Front):
 
     async def _watch_replicas(self) -> None:
         while True:
-            told = await _ask_all(self._handle, "status")
+            told = await _ask_all(self._handle, "status", self._name)
             self.replicas = tuple(sorted((each for each in told if isinstance(each, ReplicaStatus)), key=_rank))
             await asyncio.sleep(_WATCH_S)
 
@@ -119,7 +122,7 @@ class ClusterEngine(Front):
         """Read what a replica says of an attempt until it ends; whoever cancels this cancels the attempt there."""
         ask = attempt.stream.ask
         timeout = (ask.timeout_s or self.limits.request_timeout_s) + _ORPHAN_S
-        work = Work(ask.prompt_token_ids, sampling, ask.priority, ask.salt, attempt.number, timeout)
+        work = Work(ask.prompt_token_ids, sampling, ask.priority, ask.salt, attempt.number, timeout, self._name)
         key = self._key.of(self._spec(attempt.stream, attempt.id, 0.0)).hex()
         sent = time.monotonic()
         handle = self._handle.options(stream=True, session_id=key)
@@ -160,10 +163,10 @@ def _rank(replica: ReplicaStatus) -> int:
     return replica.rank
 
 
-async def _ask_all(handle: DeploymentHandle[Any], method: str) -> Sequence[object]:
+async def _ask_all(handle: DeploymentHandle[Any], method: str, *words: str) -> Sequence[object]:
     """What each replica answers; an exception in place of those that do not."""
     try:
-        return [*await handle.broadcast(method).results_async(timeout_s=_ANSWER_S, return_exceptions=True)]
+        return [*await handle.broadcast(method, *words).results_async(timeout_s=_ANSWER_S, return_exceptions=True)]
     except (RayError, RayServeException, TimeoutError) as problem:
         _log.warning("the replicas cannot be asked for %s: %s", method, problem)
         return ()

@@ -14,7 +14,7 @@ _NUM_CHARACTERS = 0x110000 - _NUM_HALVES
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One attempt at a request. The replica gives up after `timeout_s`, should nobody recall it."""
+    """One attempt at a request, for a gateway; the replica gives up after `timeout_s`, should nobody recall it."""
 
     prompt_token_ids: tuple[int, ...]
     sampling: SamplingParams
@@ -22,6 +22,7 @@ class Work:
     salt: str
     attempt: int
     timeout_s: float
+    gateway: str
 
     @property
     def prompt(self) -> str:
@@ -39,7 +40,7 @@ class Part:
     """What an attempt has come to since the last part.
 
     The first one tells how many seconds it waited and how much of the prompt was cached. The last one has a `reason`
-    (a `FinishReason` by name), or `problem`, of a `kind` that is one of `KINDS`.
+    (a `FinishReason` by name), or `problem`, of a `kind`: "never_fits", "queue_full", or "failed".
     """
 
     token_ids: tuple[int, ...] = ()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from scheduler_core.serving.ask import Ask, ServingLimits
@@ -17,15 +19,21 @@ from scheduler_core.serving.metrics import GatewayMetrics
 from scheduler_core.serving.served_backend import ServedBackend, default_name, make_runner, served_config
 from scheduler_core.serving.settings import ServeSettings
 from scheduler_core.serving.splitting_runner import SplittingRunner
+from scheduler_core.serving.stream import Stream
 from scheduler_core.storage.open_store import open_store
 
 _MIB = 1 << 20
+#: Gateways that live are heard of twice a second.
+SILENCE_S = 15.0
 
 
 class EngineReplica:
-    """One engine with its own KV memory; the gateway retries, keeps dead letters and talks to clients."""
+    """One engine with its own KV memory; the gateway retries, keeps dead letters and talks to clients.
 
-    def __init__(self, args: ClusterArgs, rank: int) -> None:
+    What a gateway wanted that has been silent for `silence_s` is aborted: it died, and nobody else will recall it.
+    """
+
+    def __init__(self, args: ClusterArgs, rank: int, silence_s: float = SILENCE_S) -> None:
         backend = ServedBackend(args.backend)
         runner = make_runner(backend)
         config = served_config(backend, args.preset, args.settings, runner.max_model_len)
@@ -44,10 +52,18 @@ class EngineReplica:
             store=self._store,
         )
 
+        self._silence_s = silence_s
+        self._owners: dict[Stream, str] = {}
+        self._heard: dict[str, float] = {}
+        self._watch: asyncio.Task[None] | None = None
+
     async def start(self) -> None:
         await self._engine.start()
+        self._watch = asyncio.create_task(self._watch_gateways(), name="gateway watch")
 
     async def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
         await self._engine.close()
         if self._store is not None:
             await asyncio.to_thread(self._store.close)
@@ -62,8 +78,9 @@ class EngineReplica:
             timeout_s=work.timeout_s,
             attempt=work.attempt,
         )
+        self._heard.setdefault(work.gateway, time.monotonic())
         try:
-            async with self._engine.submit(ask) as stream:
+            async with self._engine.submit(ask) as stream, self._owned(stream, work.gateway):
                 async for token_id in stream:
                     token_ids = (token_id, *stream.take_ready())
                     reason = stream.reason.name if stream.is_at_end and stream.reason else None
@@ -75,7 +92,27 @@ class EngineReplica:
         except ServingError as problem:
             yield _failed(problem)
 
-    def status(self, rank: int) -> ReplicaStatus:
+    @asynccontextmanager
+    async def _owned(self, stream: Stream, gateway: str) -> AsyncIterator[None]:
+        self._owners[stream] = gateway
+        try:
+            yield
+        finally:
+            del self._owners[stream]
+
+    async def _watch_gateways(self) -> None:
+        while True:
+            await asyncio.sleep(self._silence_s / 4)
+            limit = time.monotonic() - self._silence_s
+            silent = {gateway for gateway, heard in self._heard.items() if heard < limit}
+            for stream in [stream for stream, gateway in self._owners.items() if gateway in silent]:
+                stream.abort()
+            for gateway in silent:
+                del self._heard[gateway]
+
+    def status(self, rank: int, gateway: str) -> ReplicaStatus:
+        """What the gateway of that name wants to know; it lives."""
+        self._heard[gateway] = time.monotonic()
         engine = self._engine
         return ReplicaStatus(
             rank,

@@ -26,7 +26,7 @@ from scheduler_core.serving.keys import ApiKeys
 from tests.serving.helpers import run
 
 CONFIG = Path(__file__).parents[3] / "assets/ray/serve_config.yaml"
-WORK = Work(tuple(range(1_000, 1_040)), SamplingParams(4), 0, "", 1, 60.0)
+WORK = Work(tuple(range(1_000, 1_040)), SamplingParams(4), 0, "", 1, 60.0, "gateway")
 
 
 def test_the_sample_configuration_is_one_that_serve_deploys() -> None:

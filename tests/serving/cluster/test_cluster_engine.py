@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorDiedError
 
+from scheduler_core.request import SamplingParams
 from scheduler_core.serving.ask import ServingLimits
 from scheduler_core.serving.cluster.args import ClusterArgs
 from scheduler_core.serving.cluster.engine import ClusterEngine
@@ -54,7 +55,7 @@ class Handle:
         self.sent.append((self._key, work))
         return Parts(self._replicas[(len(self.sent) - 1) % len(self._replicas)](work))
 
-    def broadcast(self, method: str) -> Any:
+    def broadcast(self, method: str, *_: str) -> Any:
         class Told:
             async def results_async(self, **_: Any) -> list[object]:
                 return [ReplicaStatus(0, 1, 0, 0, 0, 64, False)]
@@ -191,14 +192,14 @@ def test_who_leaves_or_is_out_of_time_frees_the_blocks_of_the_replica() -> None:
         ):
             stream = made.submit(create_ask(9, 200))
             await anext(stream)
-            assert one.status(0).free_blocks < 64
+            assert one.status(0, "test").free_blocks < 64
             stream.abort()
-            await until(lambda: one.status(0).free_blocks == 64 and not one.status(0).in_flight)
+            await until(lambda: one.status(0, "test").free_blocks == 64 and not one.status(0, "test").in_flight)
             with pytest.raises(Aborted):
                 await read(stream)
             with pytest.raises(DeadlineExceeded):
                 await read(made.submit(create_ask(9, 200, timeout_s=0.1)))
-            await until(lambda: one.status(0).free_blocks == 64 and not one.status(0).in_flight)
+            await until(lambda: one.status(0, "test").free_blocks == 64 and not one.status(0, "test").in_flight)
             assert sums(made) == (0, 0, 2, 0)
 
     run(work())
@@ -238,4 +239,34 @@ def test_the_key_of_a_prefix_has_the_salt_in_it_and_the_router_s_text_too() -> N
     assert one == other != foreign
     assert first.prompt[:-1] == second.prompt[:-1]
     assert first.prompt[0] != third.prompt[0]
-    assert Work((0xD800, 0x20_0000), first.sampling, 0, "", 1, 1.0).prompt.encode()
+    assert Work((0xD800, 0x20_0000), first.sampling, 0, "", 1, 1.0, "g").prompt.encode()
+
+
+def test_what_a_gateway_wanted_that_died_is_aborted_and_what_others_want_goes_on() -> None:
+    async def work() -> None:
+        made = EngineReplica(
+            ClusterArgs(backend="synthetic", settings=SETTINGS, faults=[{"kind": "slow", "every": 1, "seconds": 0.01}]),
+            0,
+            silence_s=0.2,
+        )
+        await made.start()
+        wanted = [
+            Work(create_ask(9, start=1_000 * i).prompt_token_ids, SamplingParams(100), 0, "", 1, 60.0, gateway)
+            for i, gateway in enumerate(("dead", "alive"), 1)
+        ]
+
+        async def last(work: Work) -> Part:
+            return [part async for part in made.generate(work)][-1]
+
+        both = [asyncio.create_task(last(work)) for work in wanted]
+        while not both[1].done():
+            made.status(0, "alive")
+            await asyncio.sleep(0.02)
+        assert [(part.kind, part.reason) for part in await asyncio.gather(*both)] == [
+            ("failed", None),
+            (None, "LENGTH"),
+        ]
+        assert made.status(0, "alive").free_blocks == 64
+        await made.close()
+
+    run(work())
