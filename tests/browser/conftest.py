@@ -128,7 +128,8 @@ def settle(page: Page, timeout: float = 60_000) -> None:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One app for the whole session."""
-    running = start_server(tmp_path_factory.mktemp("server") / "log.txt")
+    # Nobody listens on port 9: whatever runs on this machine is not looked at.
+    running = start_server(tmp_path_factory.mktemp("server") / "log.txt", TICKSCOPE_GATEWAY_URL="http://127.0.0.1:9")
     yield running
     running.stop()
 

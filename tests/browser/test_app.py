@@ -24,7 +24,7 @@ Visitors = Callable[..., BrowserContext]
 
 ADDRESSES = ["/" if entry.path == "app.py" else "/" + Path(entry.path).stem for entry in PAGES]
 #: The stage, or what stands in its place on a page without one.
-DRAWN = "[data-state-hash], [data-glossary], .st-key-wl_step_run"
+DRAWN = "[data-state-hash], [data-glossary], .st-key-wl_step_run, .op-line"
 PANELS = ("Why?", "Tokens", "Blocks", "Charts", "Events", "Export")
 
 #: Streamlit's own file uploader has this one; nothing else is forgiven.
