@@ -90,7 +90,7 @@ class Stage {
 
   /** Takes what Python sent: new data, options, and a command if its number has grown. */
   update(data, emit) {
-    this.voice.emit = emit;
+    this.emit = emit;
     const isFirst = this.command === undefined;
     const options = { ...this.options, ...data.options };
     this.options = options;

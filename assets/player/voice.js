@@ -17,7 +17,7 @@ class Voice {
   emitState() {
     const { stage } = this;
     this.writeUrl();
-    this.emit?.state({
+    stage.emit?.state({
       tick: stage.tick,
       selected: stage.run.requests[stage.selected]?.id ?? null,
       playing: stage.playback.playing,
@@ -26,7 +26,7 @@ class Voice {
   }
 
   act(action) {
-    this.emit?.action(action);
+    this.stage.emit?.action(action);
   }
 
   fallSilent() {
