@@ -1,10 +1,11 @@
 """Whether two views of the same requests agree: the means of TTFT and of ITL, and the counts behind them.
 
-A client and the gateway see the very same requests at the same time. A client's TTFT also holds what the gateway cannot
-see: a new connection, the way of the request until its head is read, and that of the first token from the gateway's loop
-to the client's. That is a few milliseconds, and more where processes wait for a processor. The two clients send the same prompts at the same
-times one after the other: their difference also holds what changed on the machine from one run to the next, so it is
-told, not judged.
+A client and the gateway see the very same requests at the same time. A client's TTFT also holds what the gateway
+cannot see: a new connection, the way of the request until its head is read, and that of the first token from the
+gateway's loop to the client's. That is a few milliseconds, and more where processes wait for a processor.
+
+The two clients send the same prompts at the same times one after the other: their difference also holds what changed
+on the machine from one run to the next, so it is told, not judged.
 """
 
 from __future__ import annotations
