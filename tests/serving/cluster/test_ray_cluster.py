@@ -158,6 +158,7 @@ def test_a_replica_killed_under_load_loses_no_request_and_is_replaced(cluster: C
     names = ("submitted", "finished", "refused", "aborted", "dead")
     before = {name: cluster.total(f"requests_{name}_total") for name in names}
     retries = cluster.total("model_call_retries_total")
+    drawn = cluster.total("generation_tokens_total")
     prompts = [[1_000 + i, *range(2_000, 2_010)] for i in range(24)]
     ticks = cluster.values("tick_seconds_count")
     victim = cluster.engines()[0]
@@ -165,15 +166,15 @@ def test_a_replica_killed_under_load_loses_no_request_and_is_replaced(cluster: C
 
     async def work() -> list[str]:
         async with cluster.async_client() as client:
-            asked = [asyncio.create_task(stream_one(client, prompt, 60)) for prompt in prompts]
-            await asyncio.sleep(0.6)
+            asked = [asyncio.create_task(stream_one(client, prompt, 100)) for prompt in prompts]
+            await asyncio.to_thread(cluster.until, lambda: cluster.total("generation_tokens_total") > drawn + 24 * 5)
             nonlocal killed
             killed = time.monotonic()
             victim.kill()
             return await asyncio.gather(*asked)
 
     texts = in_a_loop_of_its_own(work())
-    assert texts == [solo(prompt, 60) for prompt in prompts]
+    assert texts == [solo(prompt, 100) for prompt in prompts]
     made = {name: cluster.total(f"requests_{name}_total") - before[name] for name in names}
     assert made == {"submitted": 24, "finished": 24, "refused": 0, "aborted": 0, "dead": 0}
     retried = cluster.total("model_call_retries_total") - retries
