@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from scheduler_core.bench.soak.clients import SoakClients
 from scheduler_core.bench.soak.plan import SoakRequest
 from scheduler_core.errors import BenchError
+from scheduler_core.request import FinishReason
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Requests that ended a second, in whatever way, and output tokens that came, over `seconds`.
+    """Requests that ended a second other than dead, and output tokens of theirs, over `seconds`.
 
     Each of `clients` sends its next request when its last has ended; the time begins when all have had one answer.
+    To fail fast is no capacity, so the dead do not count.
     Faults, leavers and the check of the laws are part of it, as in the load afterwards; so is the client, which runs
     on the same machine.
     """
@@ -42,7 +44,7 @@ async def measure(requests: Iterator[SoakRequest], clients: int, seconds: float,
             warm.set()
         while not over.is_set():
             facts = await soak_clients.send(next(requests), clock())
-            if warm.is_set() and not over.is_set():
+            if warm.is_set() and not over.is_set() and facts.reason is not FinishReason.ERROR:
                 ended.append(facts.num_output_tokens)
 
     async def window() -> float:

@@ -110,7 +110,7 @@ class SoakPlan:
     @property
     def stall_s(self) -> float:
         """How long a call of the model may take."""
-        return 2.0 if self.minutes >= 1 else 0.5
+        return 5.0 if self.minutes >= 1 else 0.5
 
     @property
     def faults(self) -> tuple[PlannedFault, ...]:
