@@ -60,7 +60,7 @@ def _switch(
     is_on = kind in on
     _begin(kind, offer, on.get(kind, {}))
     key = _switch_key(state, kind, is_on)
-    change = partial(_change, state, gateway, kind, key)
+    renumber = partial(_renumber, state, gateway, kind)
     with st.container(key=f"op_row_{kind}"):
         switch, told, first, every, seconds, count = st.columns(_WIDTHS, vertical_alignment="center")
         with switch:
@@ -68,7 +68,7 @@ def _switch(
                 offer.label,
                 is_on,
                 key=key,
-                on_change=change,
+                on_change=partial(_flip, state, gateway, kind, key),
                 disabled=not is_possible,
                 help=None if is_possible else "There is no cache below memory: start with --store or --redis.",
             )
@@ -76,12 +76,12 @@ def _switch(
         if times:
             count.caption(f"{times:,} times")
         with first:
-            st.number_input(f"at {offer.counted}", 1, _MOST, key=f"op_first_{kind}", step=1, on_change=change)
+            st.number_input(f"at {offer.counted}", 1, _MOST, key=f"op_first_{kind}", step=1, on_change=renumber)
         with every:
-            st.number_input("again every", 0, _MOST, key=f"op_every_{kind}", step=1, on_change=change)
+            st.number_input("again every", 0, _MOST, key=f"op_every_{kind}", step=1, on_change=renumber)
         if offer.seconds is not None:
             with seconds:
-                st.number_input("seconds", 0.0, _MOST_SECONDS, key=f"op_seconds_{kind}", step=0.1, on_change=change)
+                st.number_input("seconds", 0.0, _MOST_SECONDS, key=f"op_seconds_{kind}", step=0.1, on_change=renumber)
 
 
 def _heads() -> None:
@@ -106,33 +106,42 @@ def _begin(kind: str, offer: Offer, told: Mapping[str, Any]) -> None:
                 st.session_state[key] = int(max(name == "first", min(_MOST, known)))
 
 
-def _switch_key(state: OperationsState, kind: str, is_on: bool) -> str:
-    """The key of a switch; another one where it was moved by somebody else.
-
-    Were its value set from here, a message of the browser that is on its way would move it back.
-    """
+def _switch_key(state: OperationsState, kind: str, is_on: bool | None = None) -> str:
+    """The key of a switch; another one from where on it `is_on` otherwise than it was left here."""
     key = f"op_fault_{kind}_{state.moved.get(kind, 0)}"
-    if st.session_state.get(key, is_on) != is_on:
+    if is_on is not None and st.session_state.get(key, is_on) != is_on:
         state.moved[kind] = state.moved.get(kind, 0) + 1
-        key = f"op_fault_{kind}_{state.moved[kind]}"
+        return _switch_key(state, kind)
     return key
 
 
-def _change(state: OperationsState, gateway: Gateway, kind: str, switch: str) -> None:
-    """A switch, or a number of a fault that is on; other faults stay as they are now."""
+def _flip(state: OperationsState, gateway: Gateway, kind: str, switch: str) -> None:
+    """The visitor has moved a switch; other faults stay as they are now."""
+    # A message of the browser that was on its way when the switch was moved by somebody else speaks of the old one.
+    if switch != _switch_key(state, kind):
+        return
+    on = _on_now(state, gateway)
+    if on is not None:
+        kept = [each for each in on if each.get("kind") != kind]
+        _post(state, gateway, [*kept, _fault(kind)] if st.session_state[switch] else kept)
+
+
+def _renumber(state: OperationsState, gateway: Gateway, kind: str) -> None:
+    """The visitor has changed a number; that of a fault that is on holds at once."""
+    on = _on_now(state, gateway) or []
+    wanted = [{**each, **_fault(kind)} if each.get("kind") == kind else each for each in on]
+    if wanted != on:
+        _post(state, gateway, wanted)
+
+
+def _on_now(state: OperationsState, gateway: Gateway) -> list[Mapping[str, Any]] | None:
+    """The faults that the gateway has on at this moment; None, and said, if it does not tell."""
     try:
         now = gateway.read("faults").get("faults")
     except GatewayError as problem:
         state.say(f"The gateway did not do it: {problem}.", is_well=False)
-        return
-    on = [each for each in now if isinstance(each, dict)] if isinstance(now, list) else []
-    before = next((each for each in on if each.get("kind") == kind), None)
-    wanted = [each for each in on if each.get("kind") != kind]
-    if st.session_state[switch]:
-        wanted.append({**(before or {}), **_fault(kind)})
-    elif before is None:
-        return
-    _post(state, gateway, wanted)
+        return None
+    return [each for each in now if isinstance(each, dict)] if isinstance(now, list) else []
 
 
 def _fault(kind: str) -> dict[str, Any]:
