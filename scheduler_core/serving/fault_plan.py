@@ -6,6 +6,8 @@ Not the fault museum: nothing here breaks a law. A plan may be switched while it
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 import threading
 import time
 import tomllib
@@ -206,6 +208,12 @@ class WorkerKilled(BaseException):
 def kill_thread() -> NoReturn:
     """How a worker dies where others live in the same process."""
     raise WorkerKilled("the engine's thread was killed, as planned")
+
+
+def kill_process() -> NoReturn:
+    """How a worker dies that has a process to itself."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("nobody survives this signal")
 
 
 class FaultyRunner(ServedRunnerProxy):

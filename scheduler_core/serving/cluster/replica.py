@@ -14,7 +14,7 @@ from scheduler_core.serving.async_engine import AsyncEngine
 from scheduler_core.serving.cluster.args import ClusterArgs
 from scheduler_core.serving.cluster.messages import Part, ReplicaStatus, Work
 from scheduler_core.serving.errors import GaveUp, NeverFits, QueueFull, ServingError
-from scheduler_core.serving.fault_plan import FaultPlan, FaultyRunner, planned_faults
+from scheduler_core.serving.fault_plan import FaultPlan, FaultyRunner, kill_process, planned_faults
 from scheduler_core.serving.metrics import GatewayMetrics
 from scheduler_core.serving.served_backend import ServedBackend, default_name, make_runner, served_config
 from scheduler_core.serving.settings import ServeSettings
@@ -38,10 +38,12 @@ class EngineReplica:
         runner = make_runner(backend)
         config = served_config(backend, args.preset, args.settings, runner.max_model_len)
         settings = ServeSettings(**args.gateway)
-        if args.faults:
-            runner = FaultyRunner(runner, FaultPlan(planned_faults(args.faults)))
+        plan = FaultPlan(planned_faults(args.faults)) if args.faults else None
+        if plan is not None:
+            runner = FaultyRunner(runner, plan, kill_process)
         places = _places(args, rank)
-        self._store = open_store(*places, limit_bytes=args.store_mib * _MIB) if places else None
+        wrap = plan.around if plan is not None else None
+        self._store = open_store(*places, limit_bytes=args.store_mib * _MIB, wrap=wrap) if places else None
         self._metrics = GatewayMetrics(args.served_name or default_name(runner), str(rank))
         self._engine = AsyncEngine(
             config,
