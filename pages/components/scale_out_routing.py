@@ -92,7 +92,7 @@ def _draw_changes(figure: go.Figure, fleet: FleetTrace, last_tick: int) -> None:
                     hovertemplate=f"%{{y}} is {name} from tick {start:g} to {end:g}<extra></extra>",
                 )
     _draw_marks(figure, fleet.kills, "killed", "x", VERMILLION)
-    _draw_marks(figure, fleet.comebacks, "back", "arrow-up", GREEN)
+    _draw_marks(figure, fleet.comebacks, "back", "triangle-right", GREEN)
 
 
 def _draw_marks(
