@@ -65,6 +65,11 @@ def find_weights(path: str | Path | None = None) -> Weights | None:
     return None
 
 
+def wanted_weights(path: str | Path | None = None) -> Weights:
+    """Those that are here, else the hub's; raises `ModelError`."""
+    return find_weights(path) or Weights("hub", HUB_REPO, HUB_REPO.rpartition("/")[2])
+
+
 def availability(path: str | Path | None = None) -> Availability:
     """What to tell a visitor about the real model; cheap, and never raises for what is missing."""
     if missing := [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]:
@@ -87,7 +92,7 @@ def load(path: str | Path | None = None, progress: Progress | None = None, devic
     `progress` is called with a fraction from 0 to 1 and a text.
     """
     report = progress or _silent
-    weights = find_weights(path) or Weights("hub", HUB_REPO, HUB_REPO.rpartition("/")[2])
+    weights = wanted_weights(path)
     folder, digest = _on_disk(weights, _part(report, 0.0, 0.8))
     report(0.8, f"loading {weights.name}")
     loaded = _into_memory(folder, digest, weights.name, device)
@@ -100,7 +105,7 @@ def load(path: str | Path | None = None, progress: Progress | None = None, devic
 
 def load_codec(path: str | Path | None = None) -> ModelCodec:
     """The tokenizer and the bounds of a model whose weights are for others to load; raises `ModelError`."""
-    weights = find_weights(path) or Weights("hub", HUB_REPO, HUB_REPO.rpartition("/")[2])
+    weights = wanted_weights(path)
     folder = folder_of(weights)
     config = read_json(folder / "config.json")
     from transformers import AutoTokenizer

@@ -39,6 +39,14 @@ def make_runner(backend: ServedBackend) -> ServedRunner:
     return TransformersRunner(model_store.load())
 
 
+def ready_on_disk(backend: ServedBackend) -> None:
+    """Have a model converted or fetched, once, before several processes want it; raises `ModelError` without one."""
+    if backend is ServedBackend.MODEL:
+        from scheduler_core.backends import model_store
+
+        model_store.folder_of(model_store.wanted_weights())
+
+
 def make_texts(backend: ServedBackend) -> ServedTexts:
     """What turns texts into the model's tokens, for those who do not compute."""
     if backend is ServedBackend.SYNTHETIC:

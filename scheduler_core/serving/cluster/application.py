@@ -27,6 +27,8 @@ from scheduler_core.serving.settings import ServeSettings
 APPLICATION = "tickscope"
 ENGINES = "engine"
 GATEWAYS = "gateway"
+#: A replica takes so many requests for each that it can compute at once.
+_FULL = 2
 #: A replica that dies is noticed, and replaced, within about this time.
 _CHECK_S = 1.0
 #: Serve ends what it drains later than the gateway does, so that whoever is ended is told why.
@@ -94,8 +96,8 @@ def build(args: ClusterArgs) -> Application:
         Engine,
         name=ENGINES,
         num_replicas=args.replicas,
-        # What does not fit goes to another replica, or waits at the gateway.
-        max_ongoing_requests=config.max_num_seqs + settings.max_waiting,
+        # What more would come goes to another replica, or waits at the gateway: one hot prefix has several homes then.
+        max_ongoing_requests=_FULL * config.max_num_seqs,
         ray_actor_options={"num_cpus": args.cpus_per_replica, "runtime_env": {"env_vars": {"OMP_NUM_THREADS": "1"}}},
         health_check_period_s=_CHECK_S,
         graceful_shutdown_timeout_s=settings.drain_s + _GRACE_S,

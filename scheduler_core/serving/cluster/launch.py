@@ -22,12 +22,14 @@ from ray.serve.handle import DeploymentHandle
 from scheduler_core.errors import TickscopeError
 from scheduler_core.serving.cluster.application import APPLICATION, build
 from scheduler_core.serving.cluster.args import ClusterArgs
+from scheduler_core.serving.served_backend import ServedBackend, ready_on_disk
 from scheduler_core.serving.server import listen
 from scheduler_core.serving.settings import ServeSettings
 
 #: Tokens are short; Ray would take a third of the memory for what it passes on.
 _OBJECTS_BYTES = 256 << 20
 _LOOPBACK = "127.0.0.1"
+_LOGS = "/tmp/ray/session_latest/logs/serve"
 
 
 def serve_cluster(args: ClusterArgs, host: str, port: int, address: str | None) -> None:
@@ -37,11 +39,13 @@ def serve_cluster(args: ClusterArgs, host: str, port: int, address: str | None) 
         port = probe.getsockname()[1]
     if address is None:
         _check_cpus(args, _num_cpus())
+        ready_on_disk(ServedBackend(args.backend))
     with _ray(address), _signals() as told_to_end:
         _check_cpus(args, ray.cluster_resources().get("CPU", 0))
         gateways = _start(application, host, port)
         try:
-            print(_greeting(args, host, port), file=sys.stderr, flush=True)
+            logs = f"; logs: {_LOGS}" if address is None else ""
+            print(_greeting(args, host, port) + logs, file=sys.stderr, flush=True)
             told_to_end.wait()
             print("shutting down: requests under way are finished first", file=sys.stderr, flush=True)
             with contextlib.suppress(Exception):  # a gateway that does not answer is ended with the others
@@ -138,11 +142,7 @@ def _num_cpus() -> int:
 
 def _greeting(args: ClusterArgs, host: str, port: int) -> str:
     shown = f"[{host}]" if ":" in host else host
-    return f"serving on http://{shown}:{port} with {args.replicas} replicas ({args.router}); logs: {_logs()}"
-
-
-def _logs() -> str:
-    return "/tmp/ray/session_latest/logs/serve"
+    return f"serving on http://{shown}:{port} with {args.replicas} replicas ({args.router})"
 
 
 def _first_line(problem: BaseException) -> str:

@@ -1,7 +1,8 @@
-"""One `serve --replicas 3` for all tests of the session: Ray takes seconds to start, and about ten processes."""
+"""One `serve --replicas 3` for all tests of a file: Ray takes seconds to start, and about ten processes."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -97,12 +98,13 @@ def serve(*options: str, env: dict[str, str] | None = None) -> Iterator[Cluster]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
     lines = process.stderr
     assert lines is not None
-    said, address = list[str](), None
+    said, address, family = list[str](), None, list[psutil.Process]()
     try:
         for line in lines:
             said.append(line)
             if address := re.search(r"on (http://127\.0\.0\.1:\d+)", line):
                 break
+        family = psutil.Process(process.pid).children(recursive=True)
         assert address, "".join(said)
         cluster = Cluster(process, address[1])
         cluster.said = said
@@ -113,21 +115,15 @@ def serve(*options: str, env: dict[str, str] | None = None) -> Iterator[Cluster]
             cluster.end()
         drain.join(10)
     finally:
-        for left in _family(process):
-            left.kill()
+        for left in family:
+            with contextlib.suppress(psutil.Error):
+                left.kill()
         process.kill()
         process.wait()
         lines.close()
 
 
-def _family(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    try:
-        return psutil.Process(process.pid).children(recursive=True)
-    except psutil.Error:
-        return []
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, redis_process: RedisServer) -> Iterator[Cluster]:  # noqa: F811
     folder = tmp_path_factory.mktemp("cluster")
     plan = folder / "slow.toml"

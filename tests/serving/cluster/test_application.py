@@ -131,5 +131,7 @@ def test_mistakes_are_told_in_one_line_before_anything_is_started(
     assert "need 2000, and Ray has" in refused("--port", "0", "--cpus-per-replica", "1000")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "choose another --port" in refused("--port", str(taken.getsockname()[1]))
+    monkeypatch.setenv("TICKSCOPE_MODEL", "/no/such/model")
+    assert "/no/such/model does not exist" in refused("--port", "0", "--backend", "model")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "pip install -r requirements-ray.txt" in refused()
