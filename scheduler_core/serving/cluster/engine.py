@@ -167,6 +167,6 @@ async def _ask_all(handle: DeploymentHandle[Any], method: str, *words: str) -> S
     """What each replica answers; an exception in place of those that do not."""
     try:
         return [*await handle.broadcast(method, *words).results_async(timeout_s=_ANSWER_S, return_exceptions=True)]
-    except (RayError, RayServeException, TimeoutError) as problem:
-        _log.warning("the replicas cannot be asked for %s: %s", method, problem)
+    except Exception as problem:  # whatever it is, they are asked again
+        _log.info("the replicas cannot be asked for %s: %s", method, problem)
         return ()
