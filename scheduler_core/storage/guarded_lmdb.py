@@ -23,8 +23,9 @@ from scheduler_core.storage.backing import Contents, StoreError, StoreFault
 from scheduler_core.storage.frames import read_frame, write_frame
 from scheduler_core.storage.lmdb_backing import set_aside
 
-#: A process that takes longer to answer is ended.
-ANSWER_SECONDS = 60.0
+#: A process that takes longer to begin, to read or to write is ended. A run waits for who reads, nobody for who writes.
+START_SECONDS = WRITE_SECONDS = 60.0
+READ_SECONDS = 10.0
 #: After so many deaths the store stays closed.
 MAX_DEATHS = 8
 _PIPE_BYTES = 1 << 20
@@ -44,7 +45,9 @@ class GuardedLmdb:
         self._limit = limit_bytes
         #: For whoever begins processes, or sets the folder aside.
         self._mending = threading.RLock()
-        self._reader, self._writer = _Worker(), _Worker()
+        self._reader, self._writer = _Worker(READ_SECONDS), _Worker(WRITE_SECONDS)
+        self._touched: dict[str, None] = {}
+        self._touching = threading.Lock()
         self._deaths = 0
         self._evictions = 0
         self._evictions_before = 0
@@ -63,9 +66,11 @@ class GuardedLmdb:
         return self._ask(self._reader, {"ask": "read", "names": [*names]})[1]
 
     def touch(self, names: Sequence[str]) -> None:
-        """Told to who writes, if anybody does: it is written with the next put."""
-        if names and self._writer.is_running:
-            self._ask(self._writer, {"ask": "touch", "names": [*names]})
+        """Told with the next change: a read that waits for who writes would cost more than it brings."""
+        with self._touching:
+            for name in reversed(names):
+                self._touched.pop(name, None)
+                self._touched[name] = None
 
     def missing(self, names: Sequence[str]) -> set[str]:
         return set(self._ask(self._reader, {"ask": "missing", "names": [*names]})[0]["names"])
@@ -85,6 +90,9 @@ class GuardedLmdb:
         self._change({"ask": "clear"})
 
     def close(self) -> None:
+        if self._touched and not self._is_closed and self._pid == os.getpid():
+            with suppress(StoreFault):  # what was used last is no loss
+                self._change({"ask": "touch"})
         self._is_closed = True
         for worker in (self._writer, self._reader):
             with worker.lock:
@@ -100,7 +108,9 @@ class GuardedLmdb:
         raise StoreError(f"the store {self._folder} cannot be opened; delete it, or name another folder")
 
     def _change(self, question: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
-        told = self._ask(self._writer, question, blobs)[0]
+        with self._touching:
+            touched, self._touched = [*reversed(self._touched)], {}
+        told = self._ask(self._writer, {**question, "touched": touched}, blobs)[0]
         self._evictions = self._evictions_before + told["evictions"]
 
     def _ask(
@@ -145,6 +155,7 @@ class GuardedLmdb:
                 raise StoreFault(self._mend(worker, death)) from None
             if "refused" in told:
                 worker.end()
+                self._deaths += 1
                 raise StoreError(told["refused"])
             self.was_damaged |= told["was_damaged"]
             if worker is self._writer:
@@ -181,8 +192,9 @@ class _Died(Exception):
 class _Worker:
     """One process, asked one thing at a time by whoever holds `lock`."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
         self.lock = threading.Lock()
+        self.patience = patience
         self.process: subprocess.Popen[bytes] | None = None
         self._is_killed = False
         #: How often this process has begun the store anew.
@@ -208,15 +220,19 @@ class _Worker:
             with suppress(OSError):  # the system may allow no more: then it is slower
                 fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._finalizer = weakref.finalize(self, _end, self.process)
-        return self._talk(self.process, None, ())[0]
+        return self._talk(self.process, None, (), START_SECONDS)[0]
 
     def ask(self, question: dict[str, Any], blobs: Sequence[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         """Raises `_Died`."""
         assert self.process is not None, "who asks has begun it"
-        return self._talk(self.process, question, blobs)
+        return self._talk(self.process, question, blobs, self.patience)
 
     def _talk(
-        self, process: subprocess.Popen[bytes], question: dict[str, Any] | None, blobs: Sequence[bytes]
+        self,
+        process: subprocess.Popen[bytes],
+        question: dict[str, Any] | None,
+        blobs: Sequence[bytes],
+        seconds: float,
     ) -> tuple[dict[str, Any], list[bytes]]:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -226,7 +242,7 @@ class _Worker:
             late.set()
             process.kill()
 
-        watch = threading.Timer(ANSWER_SECONDS, give_up)
+        watch = threading.Timer(seconds, give_up)
         watch.daemon = True
         watch.start()
         try:

@@ -37,12 +37,14 @@ def serve(folder: str, limit_bytes: int, check: bool) -> None:
 
 def _answer(backing: LmdbBacking, question: dict[str, Any], blobs: Sequence[bytes]) -> Answer:
     try:
+        backing.touch(question.get("touched", []))
         return _asked(backing, question["ask"], question.get("names", []), blobs)
     except Exception as problem:  # whatever it is, whoever asked counts it and goes on
         return {"fault": str(problem) or type(problem).__name__}, ()
 
 
 def _asked(backing: LmdbBacking, what: str, names: list[str], blobs: Sequence[bytes]) -> Answer:
+    """Reads, or changes something; "touch" changes nothing but what was used last."""
     match what:
         case "read":
             return {}, backing.read(names)
@@ -50,8 +52,6 @@ def _asked(backing: LmdbBacking, what: str, names: list[str], blobs: Sequence[by
             return {"names": sorted(backing.missing(names))}, ()
         case "contents":
             return dataclasses.asdict(backing.contents()), ()
-        case "touch":
-            backing.touch(names)
         case "write":
             backing.write([*zip(names, blobs, strict=True)])
         case "discard":

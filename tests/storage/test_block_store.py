@@ -237,7 +237,7 @@ def test_reading_goes_on_while_a_write_waits_for_the_disk(tmp_path, monkeypatch)
 # The limit
 
 
-@pytest.mark.parametrize("kind", ["memory", "lmdb"])
+@pytest.mark.parametrize("kind", ["memory", "lmdb", "guarded"])
 def test_over_the_limit_the_least_recently_used_go_first_and_children_before_parents(kind, tmp_path):
     store = Tier(backing(kind, tmp_path / "store", MIB))
     one, two, three = (chain(60, first_token=10_000 * i) for i in range(3))

@@ -110,17 +110,44 @@ def test_a_process_that_somebody_kills_is_replaced_and_nothing_is_lost(tmp_path:
     store.close()
 
 
-def test_a_process_that_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_answer_is_ended(tmp_path: Path) -> None:
     store, backing = opened(tmp_path / "store")
     process = backing._reader.process
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)
-    monkeypatch.setattr(guarded_lmdb, "ANSWER_SECONDS", 0.3)
+    backing._reader.patience = 0.3
     assert found(store, 0) == 0
-    monkeypatch.undo()
+    backing._reader.patience = guarded_lmdb.READ_SECONDS
     assert "did not answer" in counts(store).last_error
     assert found(store, 0) == 6
     store.close()
+
+
+def test_a_hit_does_not_wait_for_who_writes(tmp_path: Path) -> None:
+    store, backing = opened(tmp_path / "store")
+    process = backing._writer.process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    backing._writer.patience = 0.2
+    assert found(store, 0) == 6
+    assert counts(store).errors == 0
+    os.kill(process.pid, signal.SIGCONT)
+    backing._writer.patience = guarded_lmdb.WRITE_SECONDS
+    store.close()
+
+
+def test_what_was_used_last_is_known_after_it_was_closed(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path / "store")
+    store.close()
+    again = Tier(GuardedLmdb(tmp_path / "store", 8 * MIB))
+    assert found(again, 0) == 6
+    again.close()
+    small = Tier(GuardedLmdb(tmp_path / "store", MIB))
+    for first in range(90_000, 120_000, 1_000):
+        small.put(blocks(chain(6, first), size=300))
+        small.flush()
+    assert [found(small, first) > 0 for first in (0, 1_000)] == [True, False]
+    small.close()
 
 
 def test_after_many_deaths_the_store_stays_closed(tmp_path: Path) -> None:
