@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.storage.conftest import RedisServer, redis_process  # noqa: F401
 
 REPLICAS = 3
+KEY = "of-the-tests"
 SLOW = '[[faults]]\nkind = "slow"\nevery = 1\nseconds = 0.02\n'
 
 
@@ -35,10 +36,10 @@ class Cluster:
         self.said: list[str] = []
 
     def client(self, **options: Any) -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"{self.url}/v1", **{"api_key": "none", "max_retries": 0, **options})
+        return openai.OpenAI(base_url=f"{self.url}/v1", **{"api_key": KEY, "max_retries": 0, **options})
 
     def async_client(self) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0, timeout=60)
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", api_key=KEY, max_retries=0, timeout=60)
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(f"{self.url}{path}", timeout=10) as answer:
@@ -131,5 +132,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, redis_process: RedisServer
     with serve(
         *("--backend", "synthetic", "--replicas", str(REPLICAS), "--cpus-per-replica", "0.1"),
         *("--redis", redis_process.url, "--state", str(folder / "state"), "--fault-plan", str(plan)),
+        env={"TICKSCOPE_SERVE_API_KEYS": KEY},
     ) as running:
         yield running

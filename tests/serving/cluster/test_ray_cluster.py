@@ -107,6 +107,11 @@ def test_errors_are_those_that_the_client_knows(cluster: Cluster) -> None:
         with pytest.raises(openai.APIStatusError) as problem:
             client.completions.create(model="synthetic", prompt="x" * 2_000_000)
     assert problem.value.status_code == 413
+    with (
+        cluster.client(api_key="another") as client,
+        pytest.raises(openai.AuthenticationError, match="missing or wrong"),
+    ):
+        client.models.list()
 
 
 def test_one_prefix_has_one_home_and_its_second_request_hits_there(cluster: Cluster) -> None:
