@@ -19,11 +19,13 @@ from pages.components.fields import PAGE_BOUNDS
 from pages.components.imported import ImportedRun, read_file
 from pages.components.operations import client
 from pages.components.operations.client import URLS, Gateway, GatewayError, read_gateways
+from pages.components.operations.offers import OFFERS
 from pages.components.operations.reading import Reading, difference, quantile, read
 from pages.components.operations.state import OperationsState, from_query, to_query
 from pages.components.operations.watch import Watch
 from pages.components.player_payload import payload
 from pages.components.settings import read_limits
+from scheduler_core.serving.fault_plan import KINDS
 from scheduler_core.serving.stage_size import MOST_ON_STAGE, for_the_stage
 from scheduler_core.serving_config import serving_config
 from tests.pages.helpers import component, everything_said, open_page
@@ -420,6 +422,10 @@ def test_a_gateway_is_asked_once_a_second_whoever_looks_and_forgets_what_is_old(
 
 def test_a_reading_is_what_it_says() -> None:
     assert Reading(1.0).total("anything") == 0
+
+
+def test_every_kind_of_fault_has_its_switch() -> None:
+    assert set(OFFERS) == set(KINDS)
 
 
 # A recorded gateway on the stage

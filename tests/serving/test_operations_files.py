@@ -158,7 +158,7 @@ def test_services_listen_on_this_machine_only_are_pinned_and_watched(name: str) 
 def test_no_secret_is_written_into_the_compose_file() -> None:
     values = {k: v for service in COMPOSE["services"].values() for k, v in service.get("environment", {}).items()}
     secret = {k: v for k, v in values.items() if re.search("KEY|PASSWORD|SECRET|TOKEN", k)}
-    assert secret == {"TICKSCOPE_SERVE_API_KEYS": "${TICKSCOPE_SERVE_API_KEYS:-}"}
+    assert secret == {k: f"${{{k}:-}}" for k in ("TICKSCOPE_SERVE_API_KEY", "TICKSCOPE_SERVE_API_KEYS")}
 
 
 def test_the_command_of_the_gateway_is_one_that_it_understands() -> None:
