@@ -68,7 +68,7 @@ def serve(
     """Serve the model over HTTP in OpenAI's format, until SIGTERM; API keys come from TICKSCOPE_SERVE_API_KEYS."""
     from scheduler_core.serving.app import build
     from scheduler_core.serving.fault_plan import FaultPlan, load_fault_plan
-    from scheduler_core.serving.server import listen
+    from scheduler_core.serving.server import OPEN_WARNING, is_open, listen
     from scheduler_core.serving.server import serve as run
     from scheduler_core.serving.stage_size import for_the_stage
 
@@ -100,8 +100,8 @@ def serve(
     wrap = faults.around if fault_plan is not None or settings.operations else None
     with listen(settings.host, settings.port) as bound, opened(store, redis, store_mib, wrap) as below:
         address, actual_port = bound.getsockname()[:2]
-        is_open = not settings.keys and not address.startswith("127.") and address != "::1"
-        if is_open and settings.operations:
+        opened_to_all = is_open(address, settings.keys)
+        if opened_to_all and settings.operations:
             raise ConfigError(
                 f"with --operations on {address} anyone who reaches it may read prompts; set TICKSCOPE_SERVE_API_KEYS"
             )
@@ -118,8 +118,8 @@ def serve(
         bound.listen(_BACKLOG)  # before the address is told: whoever reads it may call at once
         shown = f"[{address}]" if ":" in address else address
         print(f"serving {gateway.model} on http://{shown}:{actual_port}", file=sys.stderr, flush=True)
-        if is_open:
-            print("warning: anyone who reaches this address may use it; set TICKSCOPE_SERVE_API_KEYS", file=sys.stderr)
+        if opened_to_all:
+            print(OPEN_WARNING, file=sys.stderr)
         run(gateway, bound, settings.max_connections)
 
 

@@ -7,7 +7,7 @@ import contextlib
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 
 import stamina
@@ -18,6 +18,7 @@ from scheduler_core.serving.gateway import Gateway
 
 #: How much longer uvicorn waits than the engine, so that whoever is ended is told why.
 _GRACE_S = 3
+OPEN_WARNING = "warning: anyone who reaches this address may use it; set TICKSCOPE_SERVE_API_KEYS"
 
 
 class GatewayServer(uvicorn.Server):
@@ -60,6 +61,11 @@ class GatewayServer(uvicorn.Server):
             self.should_exit = True
         else:
             self.force_exit = True
+
+
+def is_open(address: str, keys: Sequence[str]) -> bool:
+    """Whether others than the users of this machine may come in without a key."""
+    return not keys and not address.startswith("127.") and address != "::1"
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -31,6 +31,8 @@ GATEWAYS = "gateway"
 _FULL = 2
 #: A replica that dies is noticed, and replaced, within about this time.
 _CHECK_S = 1.0
+#: What cannot start will not start by trying for long.
+_STARTS = 3
 #: Serve ends what it drains later than the gateway does, so that whoever is ended is told why.
 _GRACE_S = 5.0
 
@@ -100,6 +102,7 @@ def build(args: ClusterArgs) -> Application:
         max_ongoing_requests=_FULL * config.max_num_seqs,
         ray_actor_options={"num_cpus": args.cpus_per_replica, "runtime_env": {"env_vars": {"OMP_NUM_THREADS": "1"}}},
         health_check_period_s=_CHECK_S,
+        max_constructor_retry_count=_STARTS,
         graceful_shutdown_timeout_s=settings.drain_s + _GRACE_S,
         request_router_config=router_config(args.router),
     )
@@ -110,6 +113,7 @@ def build(args: ClusterArgs) -> Application:
         max_ongoing_requests=settings.max_connections,
         ray_actor_options={"num_cpus": 0},
         health_check_period_s=_CHECK_S,
+        max_constructor_retry_count=_STARTS,
         graceful_shutdown_timeout_s=settings.drain_s + _GRACE_S,
     )
     return gateways.bind(told, engines.bind(told))

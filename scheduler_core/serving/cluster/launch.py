@@ -23,7 +23,7 @@ from scheduler_core.errors import TickscopeError
 from scheduler_core.serving.cluster.application import APPLICATION, build
 from scheduler_core.serving.cluster.args import ClusterArgs
 from scheduler_core.serving.served_backend import ServedBackend, ready_on_disk
-from scheduler_core.serving.server import listen
+from scheduler_core.serving.server import OPEN_WARNING, is_open, listen
 from scheduler_core.serving.settings import ServeSettings
 
 #: Tokens are short; Ray would take a third of the memory for what it passes on.
@@ -36,13 +36,15 @@ def serve_cluster(args: ClusterArgs, host: str, port: int, address: str | None) 
     """Serve until SIGTERM or SIGINT; raises `TickscopeError` where that cannot be done."""
     application = build(args)
     with listen(host, port) as probe:
-        port = probe.getsockname()[1]
+        ip, port = probe.getsockname()[:2]
+    if is_open(ip, args.key_digests):
+        print(OPEN_WARNING, file=sys.stderr)
     if address is None:
         _check_cpus(args, _num_cpus())
         ready_on_disk(ServedBackend(args.backend))
     with _ray(address), _signals() as told_to_end:
         _check_cpus(args, ray.cluster_resources().get("CPU", 0))
-        gateways = _start(application, host, port)
+        gateways = _start(application, host, port, address)
         try:
             logs = f"; logs: {_LOGS}" if address is None else ""
             print(_greeting(args, host, port) + logs, file=sys.stderr, flush=True)
@@ -90,7 +92,7 @@ def _check_cpus(args: ClusterArgs, has: float) -> None:
         )
 
 
-def _start(application: Application, host: str, port: int) -> DeploymentHandle[Any]:
+def _start(application: Application, host: str, port: int, address: str | None) -> DeploymentHandle[Any]:
     try:
         serve.start(
             proxy_location="HeadOnly",
@@ -99,8 +101,17 @@ def _start(application: Application, host: str, port: int) -> DeploymentHandle[A
         )
         return serve.run(application, name=APPLICATION, route_prefix="/")
     except RuntimeError as problem:
-        _stop(None)
-        raise TickscopeError(f"the replicas cannot be started: {_first_line(problem)}") from None
+        deployments = serve.status().applications[APPLICATION].deployments.values()
+        why = next((reason(each.message) for each in deployments if each.message), _first_line(problem))
+        _stop(address)
+        raise TickscopeError(f"the replicas cannot be started: {why}") from None
+
+
+def reason(message: str) -> str:
+    """What was raised, without its kind, of what Serve says of a deployment: all that, and where it came from."""
+    last = message.strip().splitlines()[-1]
+    kind, _, text = last.partition(": ")
+    return text if text and " " not in kind else last
 
 
 def _stop(address: str | None) -> None:

@@ -53,7 +53,6 @@ class EngineReplica:
             check=args.check,
             store=self._store,
         )
-
         self._silence_s = silence_s
         self._owners: dict[Stream, str] = {}
         self._heard: dict[str, float] = {}

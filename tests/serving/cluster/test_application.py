@@ -19,6 +19,7 @@ from scheduler_core.__main__ import main
 from scheduler_core.request import SamplingParams
 from scheduler_core.serving.cluster.application import ENGINES, GATEWAYS, build
 from scheduler_core.serving.cluster.args import ClusterArgs
+from scheduler_core.serving.cluster.launch import reason
 from scheduler_core.serving.cluster.merged_metrics import Exposition, merged
 from scheduler_core.serving.cluster.messages import Part, Work
 from scheduler_core.serving.cluster.replica import EngineReplica
@@ -135,3 +136,11 @@ def test_mistakes_are_told_in_one_line_before_anything_is_started(
     assert "/no/such/model does not exist" in refused("--port", "0", "--backend", "model")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "pip install -r requirements-ray.txt" in refused()
+
+
+def test_of_a_replica_that_cannot_start_only_the_reason_is_told() -> None:
+    raised = (
+        'The deployment failed.\nTraceback:\n  File "x.py"\npackage.StoreError: the store /x cannot be opened: full\n'
+    )
+    assert reason(raised) == "the store /x cannot be opened: full"
+    assert reason("The deployment failed to start: see the logs") == "The deployment failed to start: see the logs"
