@@ -151,7 +151,9 @@ def test_of_few_a_tile_shows_one_stage_and_a_second_click_all_of_them(page: Page
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("query", ["?kill=2&shared=on", "?replicas=16&kill=9&kill_at=30&restart=10&tick=44"])
+@pytest.mark.parametrize(
+    "query", ["?kill=2&shared=on", "?router=round_robin", "?replicas=16&kill=9&kill_at=30&restart=10&tick=44"]
+)
 def test_axe_finds_nothing(open_context: Visitors, app_url: str, scheme: Any, query: str) -> None:
     page = open_context(color_scheme=scheme).new_page()
     visit(page, f"{app_url}/scale_out{query}", 1 if "16" in query else 3)
