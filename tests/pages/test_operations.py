@@ -420,6 +420,23 @@ def test_a_gateway_is_asked_once_a_second_whoever_looks_and_forgets_what_is_old(
     assert len(watched.look().readings) == 1, "a gateway that began anew counts from nothing"
 
 
+def test_a_gateway_that_is_slow_to_answer_is_asked_less_often() -> None:
+    now, asked = [0.0], list[float]()
+
+    class Slow(Told):
+        def metrics(self) -> str:
+            asked.append(now[0])
+            now[0] += 2.0
+            raise GatewayError("it did not answer within 2 s")
+
+    watched = Watch(Slow(), clock=lambda: now[0])  # type: ignore[arg-type]
+    for _ in range(30):
+        watched.look()
+        now[0] += 0.5
+    assert asked == [0.0, 8.0, 16.0]
+    assert watched.seen.problem == "it did not answer within 2 s"
+
+
 def test_a_reading_is_what_it_says() -> None:
     assert Reading(1.0).total("anything") == 0
 

@@ -21,6 +21,8 @@ LEAST_WINDOW_S = 20.0
 #: Over so many seconds a rate is taken.
 RATE_S = 10.0
 _FRESH_S = 1.0
+#: How much longer than an answer took the next one is not asked for.
+_PATIENCE = 4.0
 #: Dead letters that are shown at once.
 PAGE = 10
 
@@ -76,7 +78,7 @@ class Watch:
     seen: Seen = field(default_factory=Seen)
     _readings: deque[Reading] = field(default_factory=deque)
     _asking: threading.Lock = field(default_factory=threading.Lock)
-    _asked: float = float("-inf")
+    _next: float = float("-inf")
 
     def look(self, *, now: bool = False) -> Seen:
         """What is known, asked for anew if it is older than a second, or if it must be `now`.
@@ -86,9 +88,11 @@ class Watch:
         if not self._asking.acquire(blocking=now):
             return self.seen
         try:
-            if now or self.clock() - self._asked >= _FRESH_S:
+            if now or self.clock() >= self._next:
+                began = self.clock()
                 self.seen = self._ask()
-                self._asked = self.clock()
+                # A gateway that is slow to answer is asked less often, so that the page has time for its visitor.
+                self._next = began + max(_FRESH_S, _PATIENCE * (self.clock() - began))
         finally:
             self._asking.release()
         return self.seen
