@@ -11,6 +11,7 @@ from scheduler_core.arrivals import Arrivals
 from scheduler_core.audit import Audit
 from scheduler_core.backends.base import ModelRunner
 from scheduler_core.backends.kv_bytes import KVPacker
+from scheduler_core.backends.recorded_failures import RecordedFailures
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.chunk_control import chunk_control, is_changed
 from scheduler_core.config import FIXED_FIELDS, EngineConfig
@@ -329,7 +330,7 @@ def replay_to(trace: Trace, tick: int, runner: ModelRunner) -> Engine:
     # A run with mistakes goes on where it stopped.
     engine = Engine(
         trace.config,
-        runner,
+        RecordedFailures(runner, trace.records[:tick]),
         scenario=trace.scenario,
         title=trace.title,
         check=not trace.faults,

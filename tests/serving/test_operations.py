@@ -11,11 +11,14 @@ from typing import Any
 import httpx
 import pytest
 
+from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.backends.synthetic import SyntheticRunner
+from scheduler_core.engine import Engine, fork, replay_to
 from scheduler_core.events import FaultInjected
 from scheduler_core.narration import narrate_tick
+from scheduler_core.request import RequestSpec, SamplingParams
 from scheduler_core.serving.app import build
-from scheduler_core.serving.fault_plan import FaultPlan, PlannedFault
+from scheduler_core.serving.fault_plan import FaultPlan, FaultyRunner, PlannedFault
 from scheduler_core.serving.settings import ServeSettings
 from scheduler_core.storage.backing import Backing
 from scheduler_core.storage.block_store import BlockStore, Tier
@@ -360,6 +363,10 @@ def test_a_model_that_raises_and_computes_no_numbers_is_told_with_who_is_tried_a
         "Planned fault: the model raised. R1 is tried again as R1#2.",
         "Planned fault: the model computed no number. R1#2 is tried again as R1#3.",
     ]
+    # And the run goes on otherwise from any tick, failures and all.
+    again = replay_to(trace, len(trace.records), ReplayRunner(trace)).trace()
+    assert again.records == trace.records
+    assert len(fork(trace, 8, trace.config.replace(chunk_size=4)).records) > 8
     arrived = next(r for r in trace.records if any(getattr(e, "request_id", "") == "R1#2" for e in r.events))
     assert any(s.whole.startswith("R1#2 arrived. It is attempt 2 at R1.") for s in narrate_tick(trace, arrived.tick))
 
@@ -403,3 +410,12 @@ def test_planned_failures_of_a_place_open_a_breaker_and_pass_by_when_they_are_ov
     assert [tier.not_asked for tier in told] == [0, 0, 0, 1]
     assert [tier.is_paused for tier in told] == [False, False, True, True]
     store.close()
+
+
+@pytest.mark.parametrize("kind", ["raise", "nan"])
+def test_a_recorded_failure_in_the_middle_of_a_prompt_is_repeated(kind: str) -> None:
+    engine = Engine(create_config(chunk_size=4), FaultyRunner(SyntheticRunner(), FaultPlan([PlannedFault(kind, 2)])))
+    for name, start in (("a", 100), ("b", 200)):
+        engine.add_request(RequestSpec(name, tuple(range(start, start + 12)), SamplingParams(max_tokens=3)))
+    trace = engine.run()
+    assert replay_to(trace, len(trace.records), ReplayRunner(trace)).trace().records == trace.records
