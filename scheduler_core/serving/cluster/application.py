@@ -18,7 +18,7 @@ from scheduler_core.serving.cluster.ingress import GatewayIngress
 from scheduler_core.serving.cluster.loopback import keep_on_loopback
 from scheduler_core.serving.cluster.merged_metrics import Exposition
 from scheduler_core.serving.cluster.messages import Part, ReplicaStatus, Work
-from scheduler_core.serving.cluster.replica import EngineReplica
+from scheduler_core.serving.cluster.replica import FULL, EngineReplica
 from scheduler_core.serving.cluster.routers import router_config
 from scheduler_core.serving.served_backend import ServedBackend, served_config
 from scheduler_core.serving.settings import ServeSettings
@@ -27,8 +27,6 @@ from scheduler_core.serving.settings import ServeSettings
 APPLICATION = "tickscope"
 ENGINES = "engine"
 GATEWAYS = "gateway"
-#: A replica takes so many requests for each that it can compute at once.
-_FULL = 2
 #: A replica that dies is noticed, and replaced, within about this time.
 _CHECK_S = 1.0
 #: What cannot start will not start by trying for long.
@@ -99,7 +97,7 @@ def build(args: ClusterArgs) -> Application:
         name=ENGINES,
         num_replicas=args.replicas,
         # What more would come goes to another replica, or waits at the gateway: one hot prefix has several homes then.
-        max_ongoing_requests=_FULL * config.max_num_seqs,
+        max_ongoing_requests=FULL * config.max_num_seqs,
         ray_actor_options={"num_cpus": args.cpus_per_replica, "runtime_env": {"env_vars": {"OMP_NUM_THREADS": "1"}}},
         health_check_period_s=_CHECK_S,
         max_constructor_retry_count=_STARTS,

@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 #: How often the replicas are asked how they are, and how long they may take to say it (seconds).
 _WATCH_S = 0.5
 _ANSWER_S = 5.0
+#: The same for whoever reads the metrics, who may not wait as long.
+_SCRAPE_S = 1.5
 #: How much longer than the gateway a replica waits before it gives up a request that nobody recalls.
 _ORPHAN_S = 10.0
 
@@ -54,6 +56,8 @@ class ClusterEngine(Front):
     ) -> None:
         super().__init__(config, limits, letters, observer)
         self.replicas: tuple[ReplicaStatus, ...] = ()
+        #: What the engines told of themselves last, for Prometheus.
+        self._engines: list[Exposition] = []
         self._handle = replicas
         self._siblings = siblings
         self._num_replicas = num_replicas
@@ -90,16 +94,20 @@ class ClusterEngine(Front):
     async def exposition(self, metrics: GatewayMetrics) -> bytes:
         letters = await asyncio.to_thread(self.num_letters)
         own = Exposition(metrics.replica, metrics.render_requests(self, letters))
-        told = [*await _ask_all(self._handle, "exposition")]
-        if self._siblings is not None:
-            told += await _ask_all(self._siblings, "requests")
-        others = {each.replica: each for each in told if isinstance(each, Exposition) and each.replica != own.replica}
-        return merged([own, *others.values()])
+        engines, siblings = await asyncio.gather(
+            _ask_all(self._handle, "exposition", seconds=_SCRAPE_S),
+            _nobody() if self._siblings is None else _ask_all(self._siblings, "requests", seconds=_SCRAPE_S),
+        )
+        if engines is not None:
+            self._engines = [each for each in engines if isinstance(each, Exposition)]
+        told = [*self._engines, *(each for each in siblings or () if isinstance(each, Exposition))]
+        others = {each.replica: each for each in told if each.replica != own.replica}
+        return await asyncio.to_thread(merged, [own, *others.values()])
 
     async def _watch_replicas(self) -> None:
         while True:
-            told = await _ask_all(self._handle, "status", self._name)
-            self.replicas = tuple(sorted((each for each in told if isinstance(each, ReplicaStatus)), key=_rank))
+            if (told := await _ask_all(self._handle, "status", self._name)) is not None:
+                self.replicas = tuple(sorted((each for each in told if isinstance(each, ReplicaStatus)), key=_rank))
             await asyncio.sleep(_WATCH_S)
 
     # Attempts
@@ -125,21 +133,22 @@ class ClusterEngine(Front):
         work = Work(ask.prompt_token_ids, sampling, ask.priority, ask.salt, attempt.number, timeout, self._name)
         key = self._key.of(self._spec(attempt.stream, attempt.id, 0.0)).hex()
         sent = time.monotonic()
-        handle = self._handle.options(stream=True, session_id=key)
-        parts: DeploymentResponseGenerator[Any] = handle.generate.remote(work)
+        parts: DeploymentResponseGenerator[Any] | None = None
         try:
+            parts = self._handle.options(stream=True, session_id=key).generate.remote(work)
             async for part in parts:
                 self._hear(attempt, part, sent)
             if attempt.id in self._attempts:
                 attempt.fail("the replica ended without saying why")
-        except asyncio.CancelledError:
-            parts.cancel()
-            raise
         except (RayError, RayServeException) as problem:
             attempt.fail(f"the replica failed: {type(problem).__name__}")
         except Exception as problem:
             _log.error("attempt %s cannot be followed", attempt.id, exc_info=problem)
             attempt.fail(f"the replica failed: {type(problem).__name__}")
+        except asyncio.CancelledError:
+            if parts is not None:
+                parts.cancel()
+            raise
 
     def _hear(self, attempt: Attempt, part: Part, sent: float) -> None:
         if part.waited_s is not None:
@@ -163,10 +172,21 @@ def _rank(replica: ReplicaStatus) -> int:
     return replica.rank
 
 
-async def _ask_all(handle: DeploymentHandle[Any], method: str, *words: str) -> Sequence[object]:
-    """What each replica answers; an exception in place of those that do not."""
+async def _nobody() -> Sequence[object]:
+    return ()
+
+
+async def _ask_all(
+    handle: DeploymentHandle[Any], method: str, *words: str, seconds: float = _ANSWER_S
+) -> Sequence[object] | None:
+    """What each replica answers, an exception in place of those that cannot; None if one does not, as it is full.
+
+    Serve counts a question as a request: where there is no room for more it waits until one has ended.
+    """
     try:
-        return [*await handle.broadcast(method, *words).results_async(timeout_s=_ANSWER_S, return_exceptions=True)]
+        return [*await handle.broadcast(method, *words).results_async(timeout_s=seconds, return_exceptions=True)]
+    except TimeoutError:
+        return None
     except Exception as problem:  # whatever it is, they are asked again
         _log.info("the replicas cannot be asked for %s: %s", method, problem)
         return ()

@@ -23,6 +23,8 @@ from scheduler_core.serving.stream import Stream
 from scheduler_core.storage.open_store import open_store
 
 _MIB = 1 << 20
+#: A replica takes so many requests for each that it can compute at once.
+FULL = 2
 #: Gateways that live are heard of twice a second.
 SILENCE_S = 15.0
 
@@ -31,6 +33,7 @@ class EngineReplica:
     """One engine with its own KV memory; the gateway retries, keeps dead letters and talks to clients.
 
     What a gateway wanted that has been silent for `silence_s` is aborted: it died, and nobody else will recall it.
+    While the replica is full, Serve keeps waiting what gateways say, too, so that silence means nothing then.
     """
 
     def __init__(self, args: ClusterArgs, rank: int, silence_s: float = SILENCE_S) -> None:
@@ -38,6 +41,9 @@ class EngineReplica:
         runner = make_runner(backend)
         config = served_config(backend, args.preset, args.settings, runner.max_model_len)
         settings = ServeSettings(**args.gateway)
+        self._most = FULL * config.max_num_seqs
+        # What Serve lets in is not refused here: it knows of others that may have room.
+        waiting = max(settings.max_waiting, self._most - config.max_num_seqs)
         plan = FaultPlan(planned_faults(args.faults)) if args.faults else None
         if plan is not None:
             runner = FaultyRunner(runner, plan, kill_process)
@@ -48,7 +54,7 @@ class EngineReplica:
         self._engine = AsyncEngine(
             config,
             SplittingRunner(runner),
-            ServingLimits(settings.max_waiting, settings.request_timeout_s, settings.stall_s, attempts=1),
+            ServingLimits(waiting, settings.request_timeout_s, settings.stall_s, attempts=1),
             observer=self._metrics,
             check=args.check,
             store=self._store,
@@ -56,6 +62,8 @@ class EngineReplica:
         self._silence_s = silence_s
         self._owners: dict[Stream, str] = {}
         self._heard: dict[str, float] = {}
+        #: When it was full last.
+        self._full_at = float("-inf")
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -99,13 +107,19 @@ class EngineReplica:
         try:
             yield
         finally:
+            self._note_if_full()
             del self._owners[stream]
+
+    def _note_if_full(self) -> None:
+        if len(self._owners) >= self._most:
+            self._full_at = time.monotonic()
 
     async def _watch_gateways(self) -> None:
         while True:
             await asyncio.sleep(self._silence_s / 4)
+            self._note_if_full()
             limit = time.monotonic() - self._silence_s
-            silent = {gateway for gateway, heard in self._heard.items() if heard < limit}
+            silent = {gateway for gateway, heard in self._heard.items() if max(heard, self._full_at) < limit}
             for stream in [stream for stream, gateway in self._owners.items() if gateway in silent]:
                 stream.abort()
             for gateway in silent:

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from ray.exceptions import ActorDiedError
+from ray.serve.exceptions import RayServeException
 
 from scheduler_core.request import SamplingParams
 from scheduler_core.serving.ask import ServingLimits
+from scheduler_core.serving.cluster import engine as cluster_engine
 from scheduler_core.serving.cluster.args import ClusterArgs
 from scheduler_core.serving.cluster.engine import ClusterEngine
 from scheduler_core.serving.cluster.messages import Part, ReplicaStatus, Work
@@ -270,3 +272,91 @@ def test_what_a_gateway_wanted_that_died_is_aborted_and_what_others_want_goes_on
         await made.close()
 
     run(work())
+
+
+def test_a_call_that_cannot_even_be_made_is_a_failed_attempt() -> None:
+    class Gone(Handle):
+        def remote(self, work: Work) -> Parts:
+            raise RayServeException("Serve was shut down")
+
+    async def work() -> None:
+        async with front(Gone()) as made:
+            with pytest.raises(GaveUp, match="failed 3 times, the last time with: the replica failed"):
+                await read(made.submit(create_ask()))
+
+    run(work())
+
+
+def test_replicas_that_are_too_full_to_answer_are_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_engine, "_WATCH_S", 0.01)
+
+    class Silent:
+        async def results_async(self, **_: Any) -> list[object]:
+            raise TimeoutError
+
+    class Full(Handle):
+        asked = 0
+
+        def broadcast(self, method: str, *_: str) -> Any:
+            self.asked += 1
+            return super().broadcast(method) if self.asked == 1 else Silent()
+
+    async def work() -> None:
+        handle = Full()
+        async with front(handle) as made:
+            await until(lambda: handle.asked > 3)
+            status, facts = await made.health()
+            assert (status, facts["replicas"]) == ("ok", 1)
+
+    run(work())
+
+
+def slow_work(number: int, num_tokens: int) -> Work:
+    return Work(
+        create_ask(9, start=1_000 * number).prompt_token_ids, SamplingParams(num_tokens), 0, "", 1, 60.0, "gateway"
+    )
+
+
+def test_a_replica_that_is_full_does_not_take_silence_for_death() -> None:
+    async def work() -> None:
+        made = EngineReplica(
+            ClusterArgs(
+                backend="synthetic",
+                settings=[*SETTINGS, "max_num_seqs=1"],
+                faults=[{"kind": "slow", "every": 1, "seconds": 0.02}],
+            ),
+            0,
+            silence_s=0.2,
+        )
+        await made.start()
+
+        async def last(number: int) -> Part:
+            return [part async for part in made.generate(slow_work(number, 30))][-1]
+
+        both = [asyncio.create_task(last(number)) for number in (1, 2)]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        while not all(task.done() for task in both):
+            made.status(0, "gateway")  # there is room for a question again
+            await asyncio.sleep(0.02)
+        assert [(part.kind, part.reason) for part in await asyncio.gather(*both)] == [(None, "LENGTH")] * 2
+        await made.close()
+
+    run(work())
+
+
+def test_a_replica_refuses_nothing_that_serve_lets_in() -> None:
+    async def work() -> list[str | None]:
+        made = EngineReplica(
+            ClusterArgs(backend="synthetic", settings=[*SETTINGS, "max_num_seqs=2"], gateway={"max_waiting": 0}),
+            0,
+        )
+        await made.start()
+
+        async def last(number: int) -> Part:
+            return [part async for part in made.generate(slow_work(number, 3))][-1]
+
+        parts = await asyncio.gather(*(last(number) for number in range(1, 5)))
+        await made.close()
+        return [part.reason for part in parts]
+
+    assert run(work()) == ["LENGTH"] * 4
