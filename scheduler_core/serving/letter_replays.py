@@ -41,13 +41,20 @@ class LetterReplays:
         new = [each for each in dict.fromkeys(ids) if each not in self._known]
         self._ids += new
         self._known |= set(new)
-        while len(self._tasks) < min(AT_ONCE, len(self._ids)):
-            task = asyncio.create_task(self._work(), name="replay")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        while len(self._tasks) < min(AT_ONCE, self.num_left):
+            self._tasks.add(asyncio.create_task(self._work(), name="replay"))
         return len(new)
 
     async def _work(self) -> None:
+        try:
+            await self._replay_all()
+        finally:
+            # Before anything else runs: who begins more then must not count on a worker that looks no more.
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.discard(task)
+
+    async def _replay_all(self) -> None:
         while self._ids:
             letter_id = self._ids.popleft()
             try:

@@ -128,8 +128,9 @@ class Operations:
 
     async def replay(self, letter_id: str) -> dict[str, Any]:
         """Send one again; it leaves the box once it is answered."""
-        await self._known(letter_id)
-        return {"accepted": self._replays.begin([letter_id])}
+        letter = await self._known(letter_id)
+        # By its own id: " 1" and "1.0" name letter 1 too, which must not be sent twice at once.
+        return {"accepted": self._replays.begin([letter.id])}
 
     async def replay_all(self) -> dict[str, Any]:
         return {"accepted": self._replays.begin(await asyncio.to_thread(self._letters.ids))}

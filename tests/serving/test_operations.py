@@ -249,8 +249,9 @@ def test_a_letter_sent_again_twice_at_once_is_answered_once(tmp_path: Path) -> N
         async with operated(tmp_path, PlannedFault("raise"), attempts=1) as what:
             await what.complete(max_tokens=2)
             await switch(what, {"kind": "slow", "every": 1, "seconds": 0.05})
-            told = [await what.client.post("/operations/dead-letters/1/replay", json={}) for _ in range(3)]
-            assert [answer.json()["accepted"] for answer in told] == [1, 0, 0]
+            names = ("1", "1", "1.0", "%201")
+            told = [await what.client.post(f"/operations/dead-letters/{name}/replay", json={}) for name in names]
+            assert [answer.json()["accepted"] for answer in told] == [1, 0, 0, 0]
             await until(lambda: what.engine.num_letters() == 0)
             assert what.engine.counters.finished == 1
 
