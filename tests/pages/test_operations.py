@@ -332,6 +332,7 @@ def test_a_slow_answer_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> N
         ("localhost:8000", "'localhost:8000'"),
         ("http://", "'http:'"),
         ("http://user:secret@host", "has 'host'; it must be"),
+        ("http://:secret@host", "has 'host'; it must be"),
         ("http://[::1", "must be"),
         ("http://a:99999", "must be"),
         ("http://a?b=c", "must be"),

@@ -78,7 +78,7 @@ class Gateway:
         except TimeoutError:
             raise GatewayError(f"it did not answer within {seconds:g} s") from None
         except (OSError, ValueError, http.client.HTTPException) as problem:
-            raise GatewayError(_why(problem)) from None
+            raise GatewayError(_why(problem, seconds)) from None
 
 
 def within(*parts: str) -> str:
@@ -102,7 +102,7 @@ def read_gateways(environment: Mapping[str, str]) -> tuple[Gateway, ...]:
 def _checked(url: str) -> str:
     try:
         parts = urlsplit(url)
-        is_sound = parts.scheme in ("http", "https") and parts.hostname and not parts.username and parts.port != 0
+        is_sound = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc and parts.port != 0
     except ValueError:
         is_sound = None
     if not is_sound or parts.query or parts.fragment:
@@ -168,10 +168,10 @@ def _object(data: bytes) -> dict[str, Any]:
     return told
 
 
-def _why(problem: Exception) -> str:
+def _why(problem: Exception, seconds: float) -> str:
     reason = getattr(problem, "reason", None)
     if isinstance(reason, TimeoutError):
-        return f"it did not answer within {MAX_SECONDS:g} s"
+        return f"it did not answer within {seconds:g} s"
     if isinstance(reason, ConnectionRefusedError):
         return "nobody listens there"
     return f"it cannot be reached ({str(reason or problem)[:100] or type(problem).__name__})"
