@@ -16,7 +16,9 @@ from typing import Any
 
 import ray
 from ray import serve
+from ray.exceptions import RayError
 from ray.serve import Application
+from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 
 from scheduler_core.errors import TickscopeError
@@ -100,11 +102,17 @@ def _start(application: Application, host: str, port: int, address: str | None) 
             logging_config={"log_level": "WARNING", "enable_access_log": False},
         )
         return serve.run(application, name=APPLICATION, route_prefix="/")
-    except RuntimeError as problem:
-        deployments = serve.status().applications[APPLICATION].deployments.values()
-        why = next((reason(each.message) for each in deployments if each.message), _first_line(problem))
+    except (RuntimeError, TimeoutError, RayError, RayServeException) as problem:
+        why = _why(problem)
         _stop(address)
         raise TickscopeError(f"the replicas cannot be started: {why}") from None
+
+
+def _why(problem: Exception) -> str:
+    """What Serve says of a deployment, else what was raised: the proxy may not have come up, say."""
+    application = serve.status().applications.get(APPLICATION)
+    deployments = application.deployments.values() if application is not None else ()
+    return next((reason(each.message) for each in deployments if each.message), _first_line(problem))
 
 
 def reason(message: str) -> str:

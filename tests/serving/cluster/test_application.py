@@ -12,11 +12,15 @@ from typing import Any
 
 import pytest
 import yaml
+from ray.serve import Application
 from ray.serve._private.api import call_user_app_builder_with_args_if_necessary
-from ray.serve.schema import ServeDeploySchema
+from ray.serve.exceptions import RayServeException
+from ray.serve.schema import ServeDeploySchema, ServeStatus
 
 from scheduler_core.__main__ import main
+from scheduler_core.errors import TickscopeError
 from scheduler_core.request import SamplingParams
+from scheduler_core.serving.cluster import launch
 from scheduler_core.serving.cluster.application import ENGINES, GATEWAYS, build
 from scheduler_core.serving.cluster.args import ClusterArgs
 from scheduler_core.serving.cluster.launch import reason
@@ -144,3 +148,16 @@ def test_of_a_replica_that_cannot_start_only_the_reason_is_told() -> None:
     )
     assert reason(raised) == "the store /x cannot be opened: full"
     assert reason("The deployment failed to start: see the logs") == "The deployment failed to start: see the logs"
+
+
+def test_a_serve_that_does_not_come_up_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> None:
+        raise RayServeException("the proxy is gone\nand more")
+
+    monkeypatch.setattr(launch.serve, "start", fail)
+    monkeypatch.setattr(launch.serve, "status", ServeStatus)
+    stopped: list[str | None] = []
+    monkeypatch.setattr(launch, "_stop", stopped.append)
+    with pytest.raises(TickscopeError, match=r"^the replicas cannot be started: the proxy is gone$"):
+        launch._start(Application.__new__(Application), "127.0.0.1", 8000, None)
+    assert stopped == [None]
