@@ -14,7 +14,8 @@ from scheduler_core.bench.client.turn import Turn
 from scheduler_core.bench.peers import OFFLINE, REMEDY, ROOT
 from scheduler_core.errors import BenchError
 
-_TIMEOUT_S = 1_800.0
+#: How much longer than it sends the client may take.
+_PATIENCE_S = 1_800.0
 #: Lists of the result file with one entry for each request, in the order of sending.
 _LISTS = ("start_times", "ttfts", "itls", "output_lens", "errors")
 
@@ -47,16 +48,22 @@ def run(
     flags = ("disable-shuffle", "skip-chat-template", "ignore-eos", "disable-tqdm", "save-result", "save-detailed")
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     environment = {**os.environ, **OFFLINE, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-    done = subprocess.run(
-        [*command, *words, *(f"--{flag}" for flag in flags)],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
+    seconds = plan.requests / plan.rate + _PATIENCE_S
+    try:
+        done = subprocess.run(
+            [*command, *words, *(f"--{flag}" for flag in flags)],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise BenchError(
+            f"vLLM's client did not end within {seconds / 60:.0f} minutes; send fewer --requests, or shorter ones"
+        ) from None
     if done.returncode or not result.is_file():
         last = (done.stdout.strip().splitlines() or ["it said nothing"])[-1]
         raise BenchError(f"vLLM's client ended with status {done.returncode}: {last}; {REMEDY}")

@@ -49,8 +49,8 @@ class ServedProcess:
         return parse(self._get("/metrics").decode())
 
     def in_flight(self) -> int:
-        """Requests that have not ended, by /health."""
-        return int(json.loads(self._get("/health"))["in_flight"])
+        """Requests that have not ended, by /health; it has status 503 while a call of the model stalls."""
+        return int(json.loads(self._get("/health", also=503))["in_flight"])
 
     def happened(self) -> dict[str, int]:
         """Kind of planned fault -> how often it has happened so far; for a gateway with --operations."""
@@ -80,11 +80,17 @@ class ServedProcess:
         """Everything it wrote so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
-    def _get(self, path: str) -> bytes:
+    def _get(self, path: str, also: int = 200) -> bytes:
+        """The body of an answer with status 200, or the other one."""
         try:
             with urllib.request.urlopen(self.url + path, timeout=30) as answer:
                 body: bytes = answer.read()
                 return body
+        except urllib.error.HTTPError as problem:
+            with problem:
+                if problem.code == also:
+                    return problem.read()
+                raise BenchError(f"the gateway answers at {path} with status {problem.code}") from None
         except (OSError, urllib.error.URLError) as problem:
             raise BenchError(f"the gateway does not answer at {path}: {problem}; {self._last_words()}") from None
 
