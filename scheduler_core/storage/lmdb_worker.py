@@ -62,5 +62,6 @@ def _asked(backing: LmdbBacking, what: str, names: list[str], blobs: Sequence[by
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for who asks
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # sent to a whole group it is meant for who asks, who may still write
     serve(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "check")
