@@ -97,6 +97,11 @@ class AsyncEngine(Front):
         return call is not None and time.monotonic() - call.began >= self.limits.stall_s
 
     @property
+    def is_broken(self) -> bool:
+        """Whether nothing can be computed any more, until the process is started anew."""
+        return self._worker.is_dead
+
+    @property
     def num_lanes(self) -> int:
         return self.config.max_num_seqs
 
@@ -125,8 +130,8 @@ class AsyncEngine(Front):
         return () if self._store is None else self._store.stats()
 
     async def health(self) -> tuple[str, dict[str, Any]]:
-        status = "draining" if self.draining else "stalled" if self.is_stalled else "ok"
-        return status, {"in_flight": self.num_in_flight}
+        states = ("draining", self.draining), ("broken", self.is_broken), ("stalled", self.is_stalled)
+        return next((name for name, is_so in states if is_so), "ok"), {"in_flight": self.num_in_flight}
 
     async def exposition(self, metrics: GatewayMetrics) -> bytes:
         tiers = await asyncio.to_thread(self.store_stats)
@@ -216,6 +221,9 @@ class AsyncEngine(Front):
             if self.is_stalled and (call := self._worker.engine.call) is not None:
                 for request_id in call.request_ids & self._attempts.keys():
                     self._attempts[request_id].fail(f"the model gave no answer within {limit:g} s")
+            if self.is_broken:
+                for attempt in self._attempts.values():
+                    attempt.fail("the engine failed and cannot be started anew; start the server again")
 
     def _save_recording(self, trace: Trace) -> None:
         """Called from the worker's thread."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from scheduler_core.request import RequestSpec
 from scheduler_core.serving.served_engine import ServedEngine
 from scheduler_core.trace import TickRecord, Trace
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class EngineWorker:
     """Owns the engine and is the only one to touch it; `told` and `crashed` are called from its thread.
 
     An engine that raises is replaced by a new one: its requests are lost, and whoever sent them is told. So is a thread
-    that dies.
+    that dies. Where no new engine can be made, as on a device that is lost, the worker is dead.
     """
 
     def __init__(
@@ -71,6 +74,12 @@ class EngineWorker:
             return self._thread
 
     @property
+    def is_dead(self) -> bool:
+        """Whether it was started and computes no more; also after a stop."""
+        thread = self._known_thread()
+        return thread is not None and not thread.is_alive()
+
+    @property
     def has_work(self) -> bool:
         return not self._commands.empty() or self.tick_began is not None or self.engine.has_work
 
@@ -87,10 +96,18 @@ class EngineWorker:
             while self._turn():
                 pass
         except BaseException as problem:
+            self._go_on_elsewhere(problem)
+        else:
+            self._hand_over()
+
+    def _go_on_elsewhere(self, problem: BaseException) -> None:
+        """In a new thread with a new engine."""
+        try:
             self._replace_engine(problem)
+        except Exception as worse:
+            _log.critical("the engine cannot be started anew", exc_info=worse)
+        else:
             self.start()
-            return
-        self._hand_over()
 
     def _turn(self) -> bool:
         try:

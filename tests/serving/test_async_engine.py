@@ -27,7 +27,7 @@ from scheduler_core.serving.errors import (
     ServingError,
     ShuttingDown,
 )
-from scheduler_core.serving.fault_plan import PlannedFault
+from scheduler_core.serving.fault_plan import FaultPlan, FaultyRunner, PlannedFault
 from scheduler_core.serving.splitting_runner import SplittingRunner
 from scheduler_core.trace import Trace
 from tests.serving.helpers import Poisoned, create_ask, engine, planned, quick, read, run, slow, solo, until
@@ -366,6 +366,34 @@ def test_an_engine_that_was_replaced_holds_nothing_of_the_one_before(tmp_path: P
             with pytest.raises(GaveUp):
                 await read(made.submit(create_ask()))
             assert (made.num_running, made.free_blocks) == (0, made.config.num_blocks)
+
+    run(work())
+    box.close()
+
+
+def test_an_engine_that_cannot_be_replaced_fails_its_requests_and_is_told_as_broken(tmp_path: Path) -> None:
+    class Lost(SyntheticRunner):
+        """On a device that gives memory once."""
+
+        num_allocated = 0
+
+        def allocate(self, num_blocks: int, block_size: int) -> None:
+            self.num_allocated += 1
+            if self.num_allocated > 1:
+                raise RuntimeError("the device is lost")
+            super().allocate(num_blocks, block_size)
+
+    box = DeadLetters(tmp_path)
+
+    async def work() -> None:
+        runner = SplittingRunner(FaultyRunner(Lost(), FaultPlan([PlannedFault("worker_killed", first=3)])))
+        async with engine(runner, quick(stall_s=0.2), letters=box) as made:
+            assert (await made.health())[0] == "ok"
+            with pytest.raises(GaveUp, match="cannot be started anew"):
+                await read(made.submit(create_ask()))
+            assert (await made.health())[0] == "broken"
+            assert made.counters.dead == 1
+            assert_sums(made)
 
     run(work())
     box.close()

@@ -14,7 +14,12 @@ from pages.components.plain import visible
 from pages.components.workloads.drawn import NOTHING, amount, share
 
 START = "python -m scheduler_core serve --backend synthetic --operations"
-_STATES = {"ok": "answers", "draining": "shuts down and takes nothing new", "stalled": "waits for a model that hangs"}
+_STATES = {
+    "ok": "answers",
+    "draining": "shuts down and takes nothing new",
+    "stalled": "waits for a model that hangs",
+    "broken": "cannot compute any more; start it again",
+}
 
 
 def status_line(gateway: Gateway, seen: Seen) -> None:

@@ -136,7 +136,7 @@ class EngineReplica:
             engine.num_running,
             engine.num_waiting,
             engine.free_blocks,
-            engine.is_stalled,
+            engine.is_stalled or engine.is_broken,
         )
 
     async def exposition(self) -> bytes:
@@ -146,6 +146,8 @@ class EngineReplica:
 
     def check_health(self) -> None:
         """Raises where only a new process can help."""
+        if self._engine.is_broken:
+            raise RuntimeError("the engine failed and cannot be started anew")
         if self._engine.is_stalled:
             raise RuntimeError(f"a call of the model takes longer than {self._engine.limits.stall_s:g} s")
 
