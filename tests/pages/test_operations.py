@@ -204,6 +204,20 @@ def test_a_wrong_key_leaves_the_figures_and_a_right_one_opens_the_rest(
         assert "There is no dead letter" in words(open_page("operations", panel="Dead letters"))
 
 
+def test_an_app_that_others_reach_shows_figures_only_unless_it_was_given_a_key(
+    server: Server, named: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamlit.get_option", lambda name: {"server.address": "0.0.0.0"}.get(name))
+    url = server.url.replace("127.0.0.1", "localhost")  # of which nobody has looked at it yet
+    named(url)
+    at = open_page("operations", panel="Dead letters")
+    assert tile(at, "Waiting") == "0"
+    assert "Others than this machine's users reach this app" in words(at)
+    assert not [button for button in at.button if str(button.key).startswith("op_")]
+    named(url, key="of the operator")
+    assert "Others than" not in words(open_page("operations", panel="Dead letters"))
+
+
 # Others than ours
 
 

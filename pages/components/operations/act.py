@@ -55,11 +55,6 @@ def is_open(seen: Seen) -> bool:
     """Whether the gateway lets us in; says what to do where it does not."""
     if seen.status is not None:
         return True
-    if seen.needs_key:
-        st.markdown(
-            "The gateway takes no key of this app: set `TICKSCOPE_SERVE_API_KEY` to one of the gateway's and start the "
-            "app again."
-        )
-    else:
-        st.markdown("This gateway shows its figures only. Start it with `serve --operations` to see this and to act.")
+    if seen.closed is not None:
+        st.markdown(seen.closed.value)
     return False

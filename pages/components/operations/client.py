@@ -26,6 +26,7 @@ MAX_SECONDS = 2.0
 MAX_WRITE_SECONDS = 10.0
 _PART = 64 * 1024
 _MAX_MESSAGE = 300
+_HERE = ("127.0.0.1", "::1", "localhost")
 
 
 class GatewayError(TickscopeError):
@@ -84,6 +85,14 @@ class Gateway:
 def within(*parts: str) -> str:
     """A path whose parts cannot leave it."""
     return "/".join(quote(part, safe="") for part in parts)
+
+
+def may_operate(gateway: Gateway, address: str | None) -> bool:
+    """Whether visitors may do more than look at figures, where the app listens at `address` (None is everywhere).
+
+    Where others than this machine's users reach the app, its operator has to want it, and gives it a key.
+    """
+    return bool(gateway.key) or address in _HERE
 
 
 @cache

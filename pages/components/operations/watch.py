@@ -7,11 +7,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 import streamlit as st
 
-from pages.components.operations.client import Gateway, GatewayError, KeyRefused, NotOffered
+from pages.components.operations.client import KEY, Gateway, GatewayError, KeyRefused, NotOffered, may_operate
 from pages.components.operations.reading import Buckets, Reading, difference, read
 
 #: Seconds that are remembered, and over which latencies are estimated.
@@ -27,19 +28,29 @@ _PATIENCE = 4.0
 PAGE = 10
 
 
+class Closed(Enum):
+    """Why there are figures only, and what to do about it."""
+
+    NOT_OFFERED = "This gateway shows its figures only. Start it with `serve --operations` to see this and to act."
+    NEEDS_KEY = f"The gateway takes no key of this app: set `{KEY}` to one of the gateway's and start the app again."
+    SHARED = (
+        "Others than this machine's users reach this app, so it shows figures only. To let all of them act, give the "
+        f"gateway keys and the app one of them in `{KEY}`."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What is known now: `readings` the oldest first; `status` and `letters` where the operations are open to us.
 
-    `problem` says why the last try failed, `closed` why there are figures only.
+    `problem` says why the last try failed.
     """
 
     readings: tuple[Reading, ...] = ()
     status: dict[str, Any] | None = None
     letters: dict[str, Any] | None = None
     problem: str = ""
-    closed: str = ""
-    needs_key: bool = False
+    closed: Closed | None = None
 
     @property
     def last(self) -> Reading | None:
@@ -71,9 +82,10 @@ class Seen:
 
 @dataclass(slots=True)
 class Watch:
-    """Of one gateway."""
+    """Of one gateway; unless it `may_operate` only figures are asked for."""
 
     gateway: Gateway
+    may_operate: bool = True
     clock: Callable[[], float] = time.monotonic
     seen: Seen = field(default_factory=Seen)
     _readings: deque[Reading] = field(default_factory=deque)
@@ -103,18 +115,18 @@ class Watch:
         except GatewayError as problem:
             before = self.seen
             return Seen(tuple(self._readings), before.status, before.letters, str(problem), before.closed)
-        status = letters = None
-        closed, needs_key = "", False
+        if not self.may_operate:
+            return Seen(tuple(self._readings), closed=Closed.SHARED)
         try:
             status = self.gateway.read("status")
             letters = self.gateway.read(f"dead-letters?limit={PAGE}")
-        except NotOffered as problem:
-            closed = str(problem)
-        except KeyRefused as problem:
-            closed, needs_key = str(problem), True
+        except NotOffered:
+            return Seen(tuple(self._readings), closed=Closed.NOT_OFFERED)
+        except KeyRefused:
+            return Seen(tuple(self._readings), closed=Closed.NEEDS_KEY)
         except GatewayError as problem:
             return Seen(tuple(self._readings), self.seen.status, self.seen.letters, str(problem), self.seen.closed)
-        return Seen(tuple(self._readings), status, letters, "", closed, needs_key)
+        return Seen(tuple(self._readings), status, letters)
 
     def _keep(self, reading: Reading) -> None:
         """A gateway that began anew counts from nothing: what was read before cannot be compared."""
@@ -129,4 +141,4 @@ class Watch:
 @st.cache_resource(show_spinner=False, max_entries=32)
 def watch(gateway: Gateway) -> Watch:
     """The one of the process."""
-    return Watch(gateway)
+    return Watch(gateway, may_operate(gateway, st.get_option("server.address")))
