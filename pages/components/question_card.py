@@ -33,8 +33,8 @@ def ask_card(asked: Question, key: str, on_answer: Callable[[str | None], None])
                 key="lesson_reveal",
                 type="primary",
                 disabled=chosen is None,
-                on_click=on_answer,
-                args=(chosen,),
+                # Who chooses and reveals in one breath is faster than the script: what counts is the choice by then.
+                on_click=lambda: on_answer(st.session_state[key]),
             )
             st.button("skip", key="lesson_skip", type="tertiary", on_click=on_answer, args=(None,))
     return ways
