@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,7 +18,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = os.environ.get("TICKSCOPE_CHROMIUM", "/usr/bin/chromium")
+#: The shell is Chromium without its own windows and menus, and takes a quarter less time; either will do.
+_PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = os.environ.get("TICKSCOPE_CHROMIUM") or next(filter(None, map(shutil.which, _PROGRAMS)), _PROGRAMS[0])
 CHROMIUM_FLAGS = (
     "--headless",
     "--no-sandbox",
