@@ -27,33 +27,17 @@ def run(
     data, result = folder / "prompts.jsonl", folder / "result.json"
     data.write_text(as_lines(prompts), encoding="utf-8")
     result.unlink(missing_ok=True)
-    command = [str(python), "-m", "scheduler_core.bench.client.vllm_bench"]
-    options = {
-        "base-url": url,
-        "backend": "openai",
-        "endpoint": "/v1/completions",
-        "model": model,
-        "tokenizer": tokenizer,
-        "dataset-name": "custom",
-        "dataset-path": data,
-        "custom-output-len": -1,
-        "num-prompts": len(prompts),
-        "request-rate": plan.rate,
-        "burstiness": 1.0,
-        "seed": plan.seed,
-        "temperature": 0,
-        "result-dir": folder,
-        "result-filename": result.name,
-    }
-    flags = ("disable-shuffle", "skip-chat-template", "ignore-eos", "disable-tqdm", "save-result", "save-detailed")
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    environment = {**os.environ, **OFFLINE, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     seconds = plan.requests / plan.rate + _PATIENCE_S
     try:
         done = subprocess.run(
-            [*command, *words, *(f"--{flag}" for flag in flags)],
+            [
+                str(python),
+                "-m",
+                "scheduler_core.bench.client.vllm_bench",
+                *_words(url, model, tokenizer, plan, data, result),
+            ],
             cwd=folder,
-            env=environment,
+            env={**os.environ, **OFFLINE, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -68,6 +52,32 @@ def run(
         last = (done.stdout.strip().splitlines() or ["it said nothing"])[-1]
         raise BenchError(f"vLLM's client ended with status {done.returncode}: {last}; {REMEDY}")
     return read(json.loads(result.read_text(encoding="utf-8")))
+
+
+def _words(url: str, model: str, tokenizer: str, plan: ClientPlan, data: Path, result: Path) -> list[str]:
+    """Its options: prompts from `data`, as they stand and in their order, every figure to `result`."""
+    options = {
+        "base-url": url,
+        "backend": "openai",
+        "endpoint": "/v1/completions",
+        "model": model,
+        "tokenizer": tokenizer,
+        "dataset-name": "custom",
+        "dataset-path": data,
+        "custom-output-len": -1,
+        "num-prompts": plan.requests,
+        "request-rate": plan.rate,
+        "burstiness": 1.0,
+        "seed": plan.seed,
+        "temperature": 0,
+        "result-dir": result.parent,
+        "result-filename": result.name,
+    }
+    flags = ("disable-shuffle", "skip-chat-template", "ignore-eos", "disable-tqdm", "save-result", "save-detailed")
+    return [
+        *(word for name, value in options.items() for word in (f"--{name}", str(value))),
+        *(f"--{flag}" for flag in flags),
+    ]
 
 
 def version(python: Path) -> str:

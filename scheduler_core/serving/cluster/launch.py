@@ -46,6 +46,7 @@ def serve_cluster(args: ClusterArgs, host: str, port: int, address: str | None) 
         ready_on_disk(ServedBackend(args.backend))
     with _ray(address), _signals() as told_to_end:
         _check_cpus(args, ray.cluster_resources().get("CPU", 0))
+        _check_free()
         gateways = _start(application, host, port, address)
         try:
             logs = f"; logs: {_LOGS}" if address is None else ""
@@ -91,6 +92,15 @@ def _check_cpus(args: ClusterArgs, has: float) -> None:
         raise TickscopeError(
             f"{args.replicas} replicas of {args.cpus_per_replica:g} CPUs need {needs:g}, and Ray has {has:g}: "
             "lower --replicas or --cpus-per-replica"
+        )
+
+
+def _check_free() -> None:
+    """Another one of ours would be replaced, and both would be taken down with the first of the commands."""
+    if APPLICATION in serve.status().applications:
+        raise TickscopeError(
+            f"this cluster serves an application {APPLICATION!r} already; end the command that does, or take it down "
+            "with Ray's `serve shutdown`"
         )
 
 

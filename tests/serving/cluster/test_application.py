@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from scheduler_core.__main__ import main
 from scheduler_core.errors import TickscopeError
 from scheduler_core.request import SamplingParams
 from scheduler_core.serving.cluster import launch
-from scheduler_core.serving.cluster.application import ENGINES, GATEWAYS, build
+from scheduler_core.serving.cluster.application import APPLICATION, ENGINES, GATEWAYS, build
 from scheduler_core.serving.cluster.args import ClusterArgs
 from scheduler_core.serving.cluster.launch import reason
 from scheduler_core.serving.cluster.merged_metrics import Exposition, merged
@@ -161,3 +162,11 @@ def test_a_serve_that_does_not_come_up_is_told_in_one_line(monkeypatch: pytest.M
     with pytest.raises(TickscopeError, match=r"^the replicas cannot be started: the proxy is gone$"):
         launch._start(Application.__new__(Application), "127.0.0.1", 8000, None)
     assert stopped == [None]
+
+
+def test_a_cluster_that_serves_one_of_ours_is_not_given_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch.serve, "status", ServeStatus)
+    launch._check_free()
+    monkeypatch.setattr(launch.serve, "status", lambda: SimpleNamespace(applications={APPLICATION: None}))
+    with pytest.raises(TickscopeError, match="serves an application 'tickscope' already"):
+        launch._check_free()
