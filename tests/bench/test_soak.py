@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import json
 import math
 import random
+import urllib.error
 from collections import Counter
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import pytest
 from scheduler_core.backends.synthetic import SyntheticRunner
 from scheduler_core.bench.served.client import Client, LostAnswer, WireRequest
 from scheduler_core.bench.served.exposition import parse
-from scheduler_core.bench.served.process import served
+from scheduler_core.bench.served.process import ServedProcess, served
 from scheduler_core.bench.soak.capacity import Capacity
 from scheduler_core.bench.soak.checks import checks
 from scheduler_core.bench.soak.clients import Ledger
@@ -72,6 +75,20 @@ def test_a_gateway_that_does_not_start_is_told_with_its_last_words(tmp_path: Pat
         served(tmp_path, "--backend", "synthetic", "--set", "policy=none"),
     ):
         pass
+
+
+def test_what_is_in_flight_is_told_while_a_call_stalls_too_and_other_troubles_are_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(url: str, timeout: float) -> Any:
+        body = io.BytesIO(b'{"status": "stalled", "in_flight": 2}')
+        raise urllib.error.HTTPError(url, 503, "Service Unavailable", Message(), body)
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    server = ServedProcess(None, tmp_path / "log", "toy", "http://127.0.0.1:9")  # type: ignore[arg-type]
+    assert server.in_flight() == 2
+    with pytest.raises(BenchError, match="answers at /metrics with status 503"):
+        server.metrics()
 
 
 # What is sent
