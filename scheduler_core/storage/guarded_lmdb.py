@@ -13,7 +13,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +28,9 @@ from scheduler_core.storage.lmdb_backing import set_aside
 #: A process that takes longer to begin, to read or to write is ended. A run waits for who reads, nobody for who writes.
 START_SECONDS = WRITE_SECONDS = 60.0
 READ_SECONDS = 10.0
-#: After so many deaths the store stays closed.
+#: After so many deaths within so many seconds the store is closed, until the first of them is that long ago.
 MAX_DEATHS = 8
+DEATHS_SECONDS = 3_600.0
 _PIPE_BYTES = 1 << 20
 _END_SECONDS = 10.0
 _ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +51,8 @@ class GuardedLmdb:
         self._reader, self._writer = _Worker(READ_SECONDS), _Worker(WRITE_SECONDS)
         self._touched: dict[str, None] = {}
         self._touching = threading.Lock()
-        self._deaths = 0
+        #: When the last ones died, on the clock `time.monotonic`.
+        self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
         self._evictions = 0
         self._evictions_before = 0
         self._is_closed = False
@@ -145,8 +149,8 @@ class GuardedLmdb:
         with self._mending:
             if self._is_closed:
                 raise StoreFault("the store is closed")
-            if self._deaths >= MAX_DEATHS:
-                raise StoreFault(f"the store is closed, as its processes died {self._deaths} times")
+            if len(self._deaths) == MAX_DEATHS and time.monotonic() - self._deaths[0] < DEATHS_SECONDS:
+                raise StoreFault(f"the store is closed, as its processes died {MAX_DEATHS} times within an hour")
             # Who writes comes to a folder that was looked through when who reads began.
             trust = worker is self._writer and self._reader.is_running
             try:
@@ -155,7 +159,7 @@ class GuardedLmdb:
                 raise StoreFault(self._mend(worker, death)) from None
             if "refused" in told:
                 worker.end()
-                self._deaths += 1
+                self._deaths.append(time.monotonic())
                 raise StoreError(told["refused"])
             self.was_damaged |= told["was_damaged"]
             if worker is self._writer:
@@ -169,7 +173,7 @@ class GuardedLmdb:
                 return "the store was begun anew meanwhile"
             if self._is_closed:
                 return str(death)
-            self._deaths += 1
+            self._deaths.append(time.monotonic())
             if death.signal not in _OF_DAMAGE:
                 return f"{death}; another one begins"
             self._other(worker).kill()

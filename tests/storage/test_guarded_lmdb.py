@@ -150,7 +150,9 @@ def test_what_was_used_last_is_known_after_it_was_closed(tmp_path: Path) -> None
     small.close()
 
 
-def test_after_many_deaths_the_store_stays_closed(tmp_path: Path) -> None:
+def test_after_many_deaths_within_an_hour_the_store_is_closed_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, backing = opened(tmp_path / "store")
     for _ in range(MAX_DEATHS):
         found(store, 0)
@@ -161,6 +163,8 @@ def test_after_many_deaths_the_store_stays_closed(tmp_path: Path) -> None:
         assert found(store, 0) == 0
     assert found(store, 0) == 0
     assert f"its processes died {MAX_DEATHS} times" in counts(store).last_error
+    monkeypatch.setattr(guarded_lmdb, "DEATHS_SECONDS", 0.0)
+    assert found(store, 0) == 6
     store.close()
 
 
