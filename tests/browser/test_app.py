@@ -8,7 +8,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from pages.components.frame import PAGES
@@ -16,6 +15,7 @@ from pages.components.runs import recording, scenario_names
 from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.engine import Engine
 from scheduler_core.trace import Trace
+from tests.browser.axe import violations
 from tests.browser.conftest import Server, Watch, settle, start_server
 
 pytestmark = pytest.mark.browser
@@ -26,9 +26,6 @@ ADDRESSES = ["/" if entry.path == "app.py" else "/" + Path(entry.path).stem for 
 #: The stage, or what stands in its place on a page without one.
 DRAWN = "[data-state-hash], [data-glossary], .st-key-wl_step_run, .op-line"
 PANELS = ("Why?", "Tokens", "Blocks", "Charts", "Events", "Export")
-
-#: Streamlit's own file uploader has this one; nothing else is forgiven.
-FORGIVEN = {"presentation-role-conflict"}
 
 
 def visit(page: Page, url: str) -> Page:
@@ -345,16 +342,14 @@ def test_tokens_tell_where_they_came_from(page: Page, app_url: str) -> None:
     expect(page.get_by_text(re.compile(r"^\d+\.\d %$")).first).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_axe_finds_nothing_on_any_page(address: str, scheme: str, open_context: Visitors, app_url: str) -> None:
-    page = visit(open_context(color_scheme=scheme).new_page(), app_url + address)
+def test_axe_finds_nothing_on_any_page(address: str, page: Page, app_url: str) -> None:
+    visit(page, app_url + address)
     assert violations(page) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_any_panel(scheme: str, open_context: Visitors, app_url: str) -> None:
-    page = visit(open_context(color_scheme=scheme).new_page(), f"{app_url}/playground?scenario=first_steps&tick=20")
+def test_axe_finds_nothing_in_any_panel(page: Page, app_url: str) -> None:
+    visit(page, f"{app_url}/playground?scenario=first_steps&tick=20")
     page.get_by_text("All settings").click()
     for panel in PANELS:
         page.get_by_role("tab", name=panel).click()
@@ -368,9 +363,7 @@ def test_axe_finds_nothing_in_any_panel(scheme: str, open_context: Visitors, app
     assert violations(page) == [], "dialog"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_any_message(scheme: str, open_context: Visitors, app_url: str) -> None:
-    page = open_context(color_scheme=scheme).new_page()
+def test_axe_finds_nothing_in_any_message(page: Page, app_url: str) -> None:
     visit(page, f"{app_url}/playground?quantum=x&scenario=first_steps&tick=99999")
     budget = page.get_by_role("spinbutton", name="Budget")
     budget.fill("1")
@@ -378,16 +371,6 @@ def test_axe_finds_nothing_in_any_message(scheme: str, open_context: Visitors, a
     settle(page)
     expect(page.get_by_text("These settings cannot run")).to_be_visible()
     assert violations(page) == []
-
-
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{rule['id']}: {node['target']} {node.get('failureSummary', '')}"
-        for rule in found
-        if rule["id"] not in FORGIVEN
-        for node in rule["nodes"]
-    ]
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from pages.components.own_requests import OwnRequest, pack
 from scheduler_core.comparison import first_difference
+from tests.browser.axe import violations
 from tests.browser.conftest import Server, Watch, settle, start_server
 from tests.pages.test_compare import sides_of
 
@@ -72,11 +72,6 @@ def hashes(page: Page) -> list[str | None]:
 
 def query(page: Page) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
-
-
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found if v["id"] != "presentation-role-conflict"]
 
 
 def plays_in_step(page: Page, milliseconds: int) -> int:
@@ -283,9 +278,7 @@ def test_what_if_from_the_playground_forks_there(page: Page, app_url: str, watch
     assert_calm(watch, server)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_a_what_if(scheme: str, open_context: Visitors, app_url: str) -> None:
-    page = open_context(color_scheme=scheme).new_page()
+def test_axe_finds_nothing_in_a_what_if(page: Page, app_url: str) -> None:
     visit(page, f"{app_url}/compare?scenario=time_slices&at=12&abort=R1&b_quantum=2&tick=20&nonsense=1")
     assert violations(page) == []
     page.get_by_role("button", name="Settings").nth(1).click()

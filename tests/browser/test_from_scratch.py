@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from scheduler_core.faults import FAULTS
 from scheduler_core.scratch.experiments import EXPERIMENTS
 from scheduler_core.scratch.growth import STAGES, stage_run
 from scheduler_core.scratch.museum import exhibit, law_break
+from tests.browser.axe import violations
 from tests.browser.conftest import Server, Watch, settle
 
 pytestmark = pytest.mark.browser
@@ -37,10 +37,6 @@ def stages(page: Page) -> Locator:
 def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
     settle(page)
-
-
-def violations(page: Page) -> list[str]:
-    return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in Axe().run(page).response["violations"]]
 
 
 def assert_calm(watch: Watch, server: Server) -> None:
@@ -110,11 +106,6 @@ def test_all_that_was_run_is_sound_for_axe_and_fits_a_phone(open_context: Visito
     press(page, "Run it with the mistake")
     expect(page.locator(".st-key-museum_law_broken")).to_be_visible(timeout=20_000)
     settle(page)
-    for scheme, ground in (("light", "rgb(255, 255, 255)"), ("dark", "rgb(14, 17, 23)")):
-        page.emulate_media(color_scheme=scheme)
-        expect(page.get_by_test_id("stApp")).to_have_css("background-color", ground)
-        # The colours of buttons fade from one theme to the other.
-        page.wait_for_timeout(600)
-        assert violations(page) == [], scheme
+    assert violations(page) == []
     for width in WIDTHS:
         assert page.evaluate(width) <= 390

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from scheduler_core.glossary import terms
+from tests.browser.axe import violations
 from tests.browser.conftest import Server, Watch, settle
 
 pytestmark = pytest.mark.browser
@@ -33,13 +33,6 @@ def term(page: Page, key: str) -> Locator:
 
 def card(page: Page) -> Locator:
     return page.locator(".ts-term-card")
-
-
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{rule['id']}: {node['target']} {node.get('failureSummary', '')}" for rule in found for node in rule["nodes"]
-    ]
 
 
 def test_a_term_tells_its_definition_under_the_pointer(page: Page, app_url: str, watch: Watch, server: Server) -> None:
@@ -148,9 +141,8 @@ def test_a_term_leads_to_the_step_that_shows_it_within_the_visit(page: Page, app
     assert page.evaluate("window.sameVisit")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_while_a_definition_is_shown(scheme: str, open_context: Visitors, app_url: str) -> None:
-    page = visit(open_context(color_scheme=scheme).new_page(), f"{app_url}/chunked_prefill")
+def test_axe_finds_nothing_while_a_definition_is_shown(page: Page, app_url: str) -> None:
+    visit(page, f"{app_url}/chunked_prefill")
     term(page, "token").hover()
     expect(card(page)).to_be_visible()
     assert violations(page) == [], "a card"

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from pages.components.lesson_question import grade_of, question_of
 from pages.components.lesson_runs import LessonRuns
 from scheduler_core.lesson import Lesson, Step, load_lesson
 from scheduler_core.predictions import Question, right_values
+from tests.browser.axe import violations
 from tests.browser.conftest import Server, Watch, settle
 
 pytestmark = pytest.mark.browser
@@ -224,9 +224,8 @@ def test_why_leads_to_the_same_instant_on_the_playground(page: Page, app_url: st
     assert stage(page).get_attribute("data-state-hash") == before
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_a_lesson(scheme: str, open_context: Visitors, app_url: str) -> None:
-    page = visit(open_context(color_scheme=scheme).new_page(), f"{app_url}/preemption?step=5")
+def test_axe_finds_nothing_in_a_lesson(page: Page, app_url: str) -> None:
+    visit(page, f"{app_url}/preemption?step=5")
     assert violations(page) == [], "a question"
     page.get_by_test_id("stRadioOption").first.click()
     expect(page.get_by_role("button", name="Reveal the tick")).to_be_enabled()
@@ -239,10 +238,3 @@ def test_axe_finds_nothing_in_a_lesson(scheme: str, open_context: Visitors, app_
     for question in page.locator("summary").all():
         question.click()
     assert violations(page) == [], "the end, and a message about the address"
-
-
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{rule['id']}: {node['target']} {node.get('failureSummary', '')}" for rule in found for node in rule["nodes"]
-    ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from tests.browser.axe import violations
 from tests.browser.conftest import Server, Watch, settle
 
 pytestmark = pytest.mark.browser
@@ -38,11 +37,6 @@ def stages(page: Page) -> Locator:
 def expect_ticks(page: Page, tick: int) -> None:
     for number in range(stages(page).count()):
         expect(stages(page).nth(number)).to_have_attribute("data-tick", str(tick))
-
-
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found]
 
 
 def test_one_playhead_serves_all_stages(page: Page, app_url: str, watch: Watch, server: Server) -> None:
@@ -150,12 +144,10 @@ def test_of_few_a_tile_shows_one_stage_and_a_second_click_all_of_them(page: Page
     expect_ticks(page, 12)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
     "query", ["?kill=2&shared=on", "?router=round_robin", "?replicas=16&kill=9&kill_at=30&restart=10&tick=44"]
 )
-def test_axe_finds_nothing(open_context: Visitors, app_url: str, scheme: Any, query: str) -> None:
-    page = open_context(color_scheme=scheme).new_page()
+def test_axe_finds_nothing(page: Page, app_url: str, query: str) -> None:
     visit(page, f"{app_url}/scale_out{query}", 1 if "16" in query else 3)
     page.wait_for_timeout(800)
     assert violations(page) == []

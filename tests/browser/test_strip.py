@@ -11,8 +11,9 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from scheduler_core.sensitivity import read
 from scheduler_core.words import number
+from tests.browser.axe import FORGIVEN
 from tests.browser.conftest import Server, Watch, settle
-from tests.browser.test_app import FORGIVEN, assert_calm, dial, instant, query, replayed, step, visit
+from tests.browser.test_app import assert_calm, dial, instant, query, replayed, step, visit
 
 pytestmark = pytest.mark.browser
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from pages.components.lesson_question import question_of
 from pages.components.lesson_runs import LessonRuns
 from scheduler_core.lesson import load_lesson
+from tests.browser.axe import violations
 from tests.browser.conftest import Server, Watch, settle
 
 pytestmark = pytest.mark.browser
@@ -405,9 +405,7 @@ def test_the_score_is_shown_taken_away_and_begun_anew(page: Page, app_url: str, 
 # --- accessibility ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_the_teacher_view(scheme: str, open_context: Visitors, app_url: str) -> None:
-    page = open_context(color_scheme=scheme).new_page()
+def test_axe_finds_nothing_in_the_teacher_view(page: Page, app_url: str) -> None:
     visit(page, f"{app_url}/playground?tick=14&teach=on,walls")
     assert violations(page) == [], "a stage, and a message about the address"
     menu(page)
@@ -429,10 +427,3 @@ def test_axe_finds_nothing_in_the_teacher_view(scheme: str, open_context: Visito
     settle(page)
     assert violations(page) == [], "the score"
     page.keyboard.press("b")
-
-
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{rule['id']}: {node['target']} {node.get('failureSummary', '')}" for rule in found for node in rule["nodes"]
-    ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from scheduler_core.glossary import terms
+from tests.browser.axe import violations
 from tests.browser.conftest import Server, Watch, settle
 
 pytestmark = pytest.mark.browser
@@ -61,13 +61,6 @@ IS_LIT = """(root, selector) => {
 def is_lit(page: Page, selector: str) -> bool:
     """Whether the middle of a panel lies in a hole of the veil."""
     return bool(stage(page).evaluate(IS_LIT, selector))
-
-
-def violations(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{rule['id']}: {node['target']} {node.get('failureSummary', '')}" for rule in found for node in rule["nodes"]
-    ]
 
 
 def test_a_first_visitor_is_led_through_five_stops_and_not_asked_again(
@@ -217,9 +210,8 @@ def test_with_reduced_motion_nothing_glides(open_context: Visitors, app_url: str
     assert card(page).evaluate("(e) => getComputedStyle(e).transitionDuration") == "0s"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_the_tour_or_the_help(scheme: str, open_context: Visitors, app_url: str) -> None:
-    page = visit(open_context(color_scheme=scheme).new_page(), app_url)
+def test_axe_finds_nothing_in_the_tour_or_the_help(page: Page, app_url: str) -> None:
+    visit(page, app_url)
     assert violations(page) == [], "the offer"
     stage(page).press("?")
     expect(page.locator(".help")).to_be_visible()

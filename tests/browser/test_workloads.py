@@ -12,8 +12,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from pages.components.workloads.state import PANELS
 from pages.components.workloads.upload import MAX_FILE_MEGABYTES
+from tests.browser.axe import violations
 from tests.browser.conftest import Server, Watch, settle
-from tests.browser.test_app import violations
 
 pytestmark = pytest.mark.browser
 
@@ -140,9 +140,8 @@ def test_dragging_over_the_figure_comes_nearer(page: Page, app_url: str) -> None
     expect(page.get_by_text(re.compile(r"This window has ticks [1-9]"))).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_any_tab_of_a_run(scheme: str, open_context: Visitors, app_url: str) -> None:
-    page = visit(open_context(color_scheme=scheme).new_page(), f"{app_url}/workloads?{SMALL}&servers=vllm;sarathi")
+def test_axe_finds_nothing_in_any_tab_of_a_run(page: Page, app_url: str) -> None:
+    visit(page, f"{app_url}/workloads?{SMALL}&servers=vllm;sarathi")
     run(page)
     for panel in PANELS:
         show(page, panel)
