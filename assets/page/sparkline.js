@@ -3,6 +3,8 @@ const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 200;
 const HEIGHT = 26;
 const LOOK_MS = 250;
+/** A question that the server has not heard is asked again after this time. */
+const AGAIN_MS = 4000;
 
 /** Strips that wait for values. They ask one at a time: Streamlit heeds one part of the page in each message. */
 const waiting = new Map();
@@ -23,6 +25,7 @@ function ask() {
   if (!held) return;
   waiting.delete(held);
   send();
+  held.again = setTimeout(() => askLater(held, send), AGAIN_MS);
   if (waiting.size) timer = setTimeout(ask, LOOK_MS / 2);
 }
 
@@ -30,6 +33,11 @@ function askLater(held, send) {
   waiting.delete(held);
   waiting.set(held, send);
   if (!timer) timer = setTimeout(ask, LOOK_MS);
+}
+
+function askNoMore(held) {
+  waiting.delete(held);
+  clearTimeout(held.again);
 }
 
 function element(name, attributes) {
@@ -190,10 +198,10 @@ export default function ({ parentElement, data, setTriggerValue }) {
   }
   const turn = (held.turn += 1);
   held.strip.update(data, { choose: (name) => setTriggerValue("choose", name) });
-  waiting.delete(held);
+  askNoMore(held);
   if (data.look) askLater(held, () => setTriggerValue("look", data.look));
   // Streamlit may clean up an earlier call after a later one: only the latest stops the asking.
   return () => {
-    if (held.turn === turn) waiting.delete(held);
+    if (held.turn === turn) askNoMore(held);
   };
 }

@@ -37,6 +37,7 @@ def open_export(page: Page, url: str, query: str = "scenario=first_steps&tick=9"
 
 def take(page: Page, label: str, folder: Path) -> Path:
     """Press a button and keep what it downloads."""
+    settle(page)  # a script that still runs may give the button another file
     with page.expect_download(timeout=60_000) as waiting:
         page.get_by_role("button", name=label, exact=True).click()
     download: Download = waiting.value

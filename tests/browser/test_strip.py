@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -16,6 +17,8 @@ from tests.browser.conftest import Server, Watch, settle
 from tests.browser.test_app import assert_calm, dial, instant, query, replayed, step, visit
 
 pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
 
 COMPUTED = re.compile(r"^(?!computing)")
 
@@ -95,6 +98,35 @@ def test_two_visitors_each_have_their_own_strips(
     lines = [strip(page, "chunk_size").locator("summary").text_content() for page in pages]
     assert lines == ["48 to the budget: the same run", "no other position runs the same"]
     assert_calm(watch, server)
+
+
+LOADED = """async (text) => {
+  const blob = new Blob([text], { type: "text/javascript" });
+  const { default: draw } = await import(URL.createObjectURL(blob));
+  const rest = { values: [1, null], holes: ["", ""], same: [], at: 0, positions: [1, 2], texts: ["1", ""], rows: [] };
+  const words = { label: "", note: "", line: "computing", why: "", meaning: "", notes: [], options: [], field: "" };
+  window.asked = [];
+  window.show = (look) =>
+    draw({
+      parentElement: document.body,
+      data: { ...rest, ...words, figure: "", look },
+      setTriggerValue: (name, value) => window.asked.push(value),
+    });
+}"""
+
+
+def test_a_question_that_the_server_has_not_heard_is_asked_again_until_it_answers(page: Page) -> None:
+    page.clock.install()
+    page.goto("about:blank")
+    page.evaluate(LOADED, (ROOT / "assets" / "page" / "sparkline.js").read_text(encoding="utf-8"))
+    page.evaluate("void show(7)")
+    page.clock.run_for(2_000)
+    assert page.evaluate("asked") == [7]
+    page.clock.run_for(8_000)
+    assert page.evaluate("asked") == [7, 7, 7]
+    page.evaluate("void show(0)")
+    page.clock.run_for(20_000)
+    assert page.evaluate("asked") == [7, 7, 7]
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
