@@ -462,7 +462,7 @@ def test_a_prompt_sent_to_a_live_run_is_answered(page: Page, app_url: str, watch
 @pytest.mark.model
 @pytest.mark.timeout(1200)
 def test_a_stopped_run_keeps_what_was_computed(page: Page, app_url: str, watch: Watch, server: Server) -> None:
-    visit(page, f"{app_url}/playground?scenario=time_slices&backend=live")
+    visit(page, f"{app_url}/playground?scenario=memory_pressure&max_num_seqs=1&backend=live")
     page.get_by_role("button", name="Run on the model").click()
     bar = page.locator(".st-key-live_bar")
     expect(bar).to_contain_text(re.compile(r"computes tick [2-9]"), timeout=240_000)
