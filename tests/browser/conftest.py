@@ -43,9 +43,6 @@ LEFT_IN_MID_SENTENCE = re.compile(
     re.MULTILINE,
 )
 
-#: Two parts of a page that speak in the same instant: Streamlit runs one of them only, and says so. Strips ask again.
-SPOKE_AT_ONCE = "Multiple different fragmentIds detected"
-
 
 @dataclass
 class Server:
@@ -116,7 +113,7 @@ class Watch:
         page.on("request", lambda request: self._request(request.url, home))
 
     def _console(self, kind: str, text: str, url: str) -> None:
-        if kind in ("error", "warning") and SPOKE_AT_ONCE not in text and not ALLOWED_404.search(url):
+        if kind in ("error", "warning") and not ALLOWED_404.search(url):
             self.problems.append(f"{kind}: {text} ({url})")
 
     def _request(self, url: str, home: str) -> None:
