@@ -1,6 +1,9 @@
 // Takes files dropped anywhere on the page: shows where they will go, and hands them to the uploader that is not shown.
 const MARK = "__tickscopeDrop";
 const SAID_FOR = 5000;
+/** The uploader's own script may come after the page: so often, and so far apart, it is looked for. */
+const LOOKS = 50;
+const LOOK_MS = 200;
 
 function holdsFiles(event) {
   return Array.from(event.dataTransfer?.types ?? []).includes("Files");
@@ -84,16 +87,29 @@ class Net {
     event.preventDefault();
     const files = Array.from(event.dataTransfer.files);
     const problem = this.problem(files);
-    if (problem) {
-      this.say(problem, true);
-      this.timer = setTimeout(() => this.hide(), SAID_FOR);
-      return;
-    }
+    if (problem) this.sayFor(problem);
+    else this.hand(files[0], LOOKS);
+  }
+
+  /** Gives it to the uploader, also where the page is drawn anew meanwhile. */
+  hand(file, looks) {
     const input = document.querySelector('.st-key-drop_anywhere input[type="file"]');
-    const carrier = new DataTransfer();
-    carrier.items.add(files[0]);
-    input.files = carrier.files;
-    input.dispatchEvent(new Event("change", { bubbles: true }));
+    if (!input && looks) {
+      setTimeout(() => this.hand(file, looks - 1), LOOK_MS);
+    } else if (!input) {
+      this.sayFor(`“${file.name}” could not be taken: this page has not loaded. Reload it, and drop the file again.`);
+    } else {
+      const carrier = new DataTransfer();
+      carrier.items.add(file);
+      input.files = carrier.files;
+      input.dispatchEvent(new Event("change", { bubbles: true }));
+    }
+  }
+
+  /** Says what went wrong, long enough to be read. */
+  sayFor(problem) {
+    this.say(problem, true);
+    this.timer = setTimeout(() => this.hide(), SAID_FOR);
   }
 
   problem(files) {

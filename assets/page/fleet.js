@@ -133,6 +133,7 @@ class Fleet {
 
   destroy() {
     window.removeEventListener("tickscope-tick", this.hear);
+    floor.leave(this.root);
     this.root.remove();
   }
 
@@ -201,7 +202,7 @@ class Fleet {
 export default function ({ data, parentElement, setTriggerValue }) {
   const held = (parentElement[MARK] ??= { fleet: new Fleet(parentElement), turn: 0 });
   const turn = (held.turn += 1);
-  held.fleet.update(data, (opened) => setTriggerValue("open", opened));
+  held.fleet.update(data, (opened) => floor.take(held.fleet.root, () => setTriggerValue("open", opened)));
   return () => {
     if (held.turn !== turn) return;
     held.fleet.destroy();

@@ -112,9 +112,10 @@ function isCalm() {
 export default function ({ data, parentElement, setTriggerValue }) {
   const held = (parentElement[MARK] ??= { glossary: new Glossary(parentElement), turn: 0 });
   const turn = (held.turn += 1);
-  held.glossary.update(data, (see) => setTriggerValue("open", see));
+  held.glossary.update(data, (see) => floor.take(held.glossary.root, () => setTriggerValue("open", see)));
   return () => {
     if (held.turn !== turn) return;
+    floor.leave(held.glossary.root);
     held.glossary.root.remove();
     delete parentElement[MARK];
   };

@@ -6,38 +6,19 @@ const LOOK_MS = 250;
 /** A question that the server has not heard is asked again after this time. */
 const AGAIN_MS = 4000;
 
-/** Strips that wait for values. They ask one at a time: Streamlit heeds one part of the page in each message. */
-const waiting = new Map();
-let timer = 0;
-
-/** A hand on the page soon makes the stage speak, and of two parts that speak at once only one is heard. */
-const CALM_MS = 600;
-let touched = -CALM_MS;
-for (const kind of ["pointerdown", "pointerup", "keydown"]) {
-  document.addEventListener(kind, () => (touched = performance.now()), { capture: true, passive: true });
-}
-
-function ask() {
-  const rest = touched + CALM_MS - performance.now();
-  timer = rest > 0 ? setTimeout(ask, rest) : 0;
-  if (timer) return;
-  const [held, send] = waiting.entries().next().value ?? [];
-  if (!held) return;
-  waiting.delete(held);
-  send();
-  held.again = setTimeout(() => askLater(held, send), AGAIN_MS);
-  if (waiting.size) timer = setTimeout(ask, LOOK_MS / 2);
-}
-
-function askLater(held, send) {
-  waiting.delete(held);
-  waiting.set(held, send);
-  if (!timer) timer = setTimeout(ask, LOOK_MS);
+function ask(held, send, delay) {
+  askNoMore(held);
+  held.timer = setTimeout(() => {
+    held.speech = floor.take(held.strip.root, () => {
+      send();
+      ask(held, send, AGAIN_MS);
+    });
+  }, delay);
 }
 
 function askNoMore(held) {
-  waiting.delete(held);
-  clearTimeout(held.again);
+  clearTimeout(held.timer);
+  floor.leave(held.speech);
 }
 
 function element(name, attributes) {
@@ -56,6 +37,7 @@ function tag(name, className, text) {
 /** Built once: what has the focus, or is unfolded, stays so while values come in. */
 class Strip {
   constructor(root) {
+    this.root = root;
     this.svg = element("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
     this.select = tag("select");
     this.value = tag("span", "value");
@@ -197,9 +179,10 @@ export default function ({ parentElement, data, setTriggerValue }) {
     held = parentElement.tickscopeStrip = { strip: new Strip(root), turn: 0 };
   }
   const turn = (held.turn += 1);
-  held.strip.update(data, { choose: (name) => setTriggerValue("choose", name) });
+  const { root } = held.strip;
+  held.strip.update(data, { choose: (name) => floor.take(root, () => setTriggerValue("choose", name)) });
   askNoMore(held);
-  if (data.look) askLater(held, () => setTriggerValue("look", data.look));
+  if (data.look) ask(held, () => setTriggerValue("look", data.look), LOOK_MS);
   // Streamlit may clean up an earlier call after a later one: only the latest stops the asking.
   return () => {
     if (held.turn === turn) askNoMore(held);

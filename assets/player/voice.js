@@ -17,20 +17,23 @@ class Voice {
   emitState() {
     const { stage } = this;
     this.writeUrl();
-    stage.emit?.state({
-      tick: stage.tick,
-      selected: stage.run.requests[stage.selected]?.id ?? null,
-      playing: stage.playback.playing,
-      seq: this.spoken,
-    });
+    floor.take(stage.root, () =>
+      stage.emit?.state({
+        tick: stage.tick,
+        selected: stage.run.requests[stage.selected]?.id ?? null,
+        playing: stage.playback.playing,
+        seq: this.spoken,
+      }),
+    );
   }
 
   act(action) {
-    this.stage.emit?.action(action);
+    floor.take(this.stage.root, () => this.stage.emit?.action(action));
   }
 
   fallSilent() {
     clearTimeout(this.emitting);
+    floor.leave(this.stage.root);
   }
 
   /** The user has moved on since Python last listened: what it then asked for is out of date. */

@@ -109,9 +109,9 @@ def _styles() -> str:
     return _FONT_FACE.format(data=data) + asset("frame.css")
 
 
-def asset(name: str) -> str:
-    """The text of a file in assets/page."""
-    return (ASSETS / "page" / name).read_text(encoding="utf-8")
+def asset(*names: str) -> str:
+    """The texts of files in assets/page, one after the other."""
+    return "\n".join((ASSETS / "page" / name).read_text(encoding="utf-8") for name in names)
 
 
 def _brand_html() -> str:

@@ -20,7 +20,9 @@ SENTENCE = (
     "the focus to it, or tap it."
 )
 
-_component = st.components.v2.component("tickscope_glossary", css=asset("glossary.css"), js=asset("glossary.js"))
+_component = st.components.v2.component(
+    "tickscope_glossary", css=asset("glossary.css"), js=asset("turns.js", "glossary.js")
+)
 
 
 def glossary() -> None:

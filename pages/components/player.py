@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from pages.components.frame import asset
 from pages.components.player_payload import payload
 from scheduler_core.glossary import terms
 from scheduler_core.trace import Trace
@@ -90,7 +91,7 @@ class StageState:
 
 def _script() -> str:
     parts = [(_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
-    script = "\n".join(parts)
+    script = "\n".join((asset("turns.js"), *parts))
     return script.replace("{{build}}", hashlib.sha256(script.encode()).hexdigest()[:12])
 
 

@@ -16,7 +16,7 @@ _CODEC = Path(__file__).parents[2] / "assets" / "player" / "codec.js"
 _component = st.components.v2.component(
     "tickscope_fleet",
     css=asset("fleet.css"),
-    js="\n".join((_CODEC.read_text(encoding="utf-8"), asset("fleet.js"))),
+    js="\n".join((_CODEC.read_text(encoding="utf-8"), asset("turns.js", "fleet.js"))),
 )
 
 

@@ -11,7 +11,9 @@ from pages.components.curve import Curve
 from pages.components.frame import asset
 from scheduler_core.sensitivity import FIGURES
 
-_component = st.components.v2.component("tickscope_sparkline", css=asset("sparkline.css"), js=asset("sparkline.js"))
+_component = st.components.v2.component(
+    "tickscope_sparkline", css=asset("sparkline.css"), js=asset("turns.js", "sparkline.js")
+)
 
 
 def sparkline(

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
-from playwright.sync_api import BrowserContext, Download, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Download, Locator, Page, Route, expect
 
 from pages.components.picture.stage_picture import WIDE
 from scheduler_core.trace import Trace
@@ -152,6 +152,23 @@ def test_a_run_dropped_anywhere_plays(page: Page, app_url: str, watch: Watch, se
     stage(page).press("ArrowRight")
     expect(stage(page)).to_have_attribute("data-tick", "1")
     assert "scenario=imported" in page.url
+    assert_calm(watch, server)
+
+
+def test_a_run_dropped_before_the_uploader_has_loaded_plays_all_the_same(
+    page: Page, app_url: str, watch: Watch, server: Server
+):
+    held: list[Route] = []
+    page.route("**/FileUploader.*.js", lambda route: held.append(route))
+    page.goto(f"{app_url}/playground")
+    page.wait_for_selector("[data-state-hash]")
+    settle(page)
+    drop_on_page(page, "mine.json.gz", a_run().to_bytes())
+    page.wait_for_timeout(500)
+    assert held, "the uploader's script goes by another name"
+    for route in held:
+        route.continue_()
+    seen(page.get_by_text("A run from the file “mine.json.gz”."))
     assert_calm(watch, server)
 
 

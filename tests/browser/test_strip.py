@@ -100,33 +100,81 @@ def test_two_visitors_each_have_their_own_strips(
     assert_calm(watch, server)
 
 
+SCRIPT = "\n".join(
+    (ROOT / "assets" / "page" / name).read_text(encoding="utf-8") for name in ("turns.js", "sparkline.js")
+)
+
+#: Strips on an empty page. As with Streamlit, what is said in one instant is one message: sent in a timer of no delay.
 LOADED = """async (text) => {
   const blob = new Blob([text], { type: "text/javascript" });
   const { default: draw } = await import(URL.createObjectURL(blob));
   const rest = { values: [1, null], holes: ["", ""], same: [], at: 0, positions: [1, 2], texts: ["1", ""], rows: [] };
   const words = { label: "", note: "", line: "computing", why: "", meaning: "", notes: [], options: [], field: "" };
-  window.asked = [];
-  window.show = (look) =>
-    draw({
-      parentElement: document.body,
-      data: { ...rest, ...words, figure: "", look },
-      setTriggerValue: (name, value) => window.asked.push(value),
-    });
+  window.messages = [];
+  let message = null;
+  const say = (part) => {
+    if (!message) {
+      messages.push((message = []));
+      setTimeout(() => (message = null), 0);
+    }
+    message.push(part);
+  };
+  window.show = (place, look) => {
+    const parentElement = document.getElementById(place) ?? document.createElement("div");
+    parentElement.id = place;
+    document.body.append(parentElement);
+    const setTriggerValue = (name, value) => say(`${place} ${value}`);
+    draw({ parentElement, data: { ...rest, ...words, figure: "", look }, setTriggerValue });
+  };
 }"""
 
 
-def test_a_question_that_the_server_has_not_heard_is_asked_again_until_it_answers(page: Page) -> None:
+@pytest.fixture
+def blank(page: Page) -> Page:
     page.clock.install()
     page.goto("about:blank")
-    page.evaluate(LOADED, (ROOT / "assets" / "page" / "sparkline.js").read_text(encoding="utf-8"))
-    page.evaluate("void show(7)")
-    page.clock.run_for(2_000)
-    assert page.evaluate("asked") == [7]
-    page.clock.run_for(8_000)
-    assert page.evaluate("asked") == [7, 7, 7]
-    page.evaluate("void show(0)")
-    page.clock.run_for(20_000)
-    assert page.evaluate("asked") == [7, 7, 7]
+    page.evaluate(LOADED, SCRIPT)
+    return page
+
+
+def test_a_question_that_the_server_has_not_heard_is_asked_again_until_it_answers(blank: Page) -> None:
+    blank.evaluate("show('a', 7)")
+    blank.clock.run_for(2_000)
+    assert blank.evaluate("messages") == [["a 7"]]
+    blank.clock.run_for(8_000)
+    assert blank.evaluate("messages") == [["a 7"]] * 3
+    blank.evaluate("show('a', 0)")
+    blank.clock.run_for(20_000)
+    assert blank.evaluate("messages") == [["a 7"]] * 3
+
+
+def test_parts_that_would_speak_in_one_instant_each_get_a_message_of_their_own(blank: Page) -> None:
+    blank.evaluate("() => { for (const place of ['a', 'b', 'c']) show(place, 1); }")
+    blank.clock.run_for(1_000)
+    assert blank.evaluate("messages") == [["a 1"], ["b 1"], ["c 1"]]
+
+
+def test_a_part_waits_while_a_field_elsewhere_may_speak_and_not_for_its_own_hands(blank: Page) -> None:
+    blank.evaluate("() => { show('a', 1); document.body.append(document.createElement('input')); }")
+    blank.clock.run_for(200)
+    blank.locator("input").dispatch_event("pointerup")
+    blank.clock.run_for(250)
+    assert blank.evaluate("messages") == [], "the field may be about to speak"
+    blank.clock.run_for(200)
+    assert blank.evaluate("messages") == [["a 1"]]
+    blank.evaluate("show('a', 2)")
+    blank.clock.run_for(200)
+    blank.locator("#a svg").dispatch_event("pointerup")
+    blank.clock.run_for(100)
+    assert blank.evaluate("messages") == [["a 1"], ["a 2"]]
+
+
+def test_a_part_that_has_its_answer_says_nothing_more(blank: Page) -> None:
+    blank.evaluate("() => { show('a', 1); show('b', 1); }")
+    blank.clock.run_for(200)
+    blank.evaluate("show('a', 0)")
+    blank.clock.run_for(9_000)
+    assert {said for message in blank.evaluate("messages") for said in message} == {"b 1"}
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])

@@ -396,6 +396,8 @@ def test_the_score_is_shown_taken_away_and_begun_anew(page: Page, app_url: str, 
     ]
     board.get_by_role("button", name="Begin a new score").click()
     expect(board).to_contain_text("No question was answered yet")
+    # The button that had the focus is gone; the dialog takes the focus in the next frame.
+    expect(board.locator(":focus")).to_have_count(1)
     page.keyboard.press("Escape")
     expect(board).to_have_count(0)
     expect(page.get_by_role("button", name="Reveal the tick")).to_be_visible()
