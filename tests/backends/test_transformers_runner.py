@@ -66,6 +66,7 @@ def logits_after(loaded: LoadedModel, tokens: list[int]) -> Any:
 
 
 @pytest.mark.model
+@pytest.mark.alone
 def test_eight_chats_together_say_the_same_as_one_by_one_and_both_times_are_printed(model: LoadedModel) -> None:
     runner = TransformersRunner(model)
     specs = make_specs(runner, QUESTIONS, max_tokens=48)

@@ -238,6 +238,7 @@ def test_the_commands_import_torch_only_after_the_model_store_has_set_its_thread
 
 
 @pytest.mark.model
+@pytest.mark.alone
 def test_the_command_fits_the_real_model_and_writes_a_file_beside_its_tables(tmp_path: Path) -> None:
     done = tickscope(
         *("bench", "calibrate", "--rounds", "1", "--largest", "250", "--unseen", "0", "--json", tmp_path / "fit.json")
@@ -251,6 +252,7 @@ def test_the_command_fits_the_real_model_and_writes_a_file_beside_its_tables(tmp
 
 
 @pytest.mark.model
+@pytest.mark.alone
 def test_the_fit_predicts_the_ticks_of_an_unseen_workload_with_a_median_error_under_20_percent() -> None:
     # Fit and test take turns in one run, and the fastest of the rounds counts, which a busy machine disturbs least.
     # Where not even the fit meets its own ticks, the workload can be predicted no better than they are.

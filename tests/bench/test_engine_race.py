@@ -78,6 +78,7 @@ def test_all_requests_have_room_for_their_last_token() -> None:
 
 
 @pytest.mark.model
+@pytest.mark.alone
 def test_the_shared_prompt_has_at_least_512_tokens(model: LoadedModel) -> None:
     system = choose(["shared"])[0].prompts[0].system
     assert 512 <= len(model.tokenizer.encode(system or "")) < 560
@@ -177,6 +178,7 @@ def test_a_race_without_weights_says_how_to_get_them(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.model
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_a_short_race_of_the_real_model(model: LoadedModel) -> None:
     done = tickscope("bench", "engine", "--only", "chats", "--rounds", 1, "--tokens", 4, "--json", "-")

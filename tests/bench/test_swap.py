@@ -167,6 +167,7 @@ def test_every_machine_with_a_model_has_a_modelled_crossover_on_its_own_bus() ->
 
 
 @pytest.mark.model
+@pytest.mark.alone
 def test_the_command_measures_the_real_model_and_prints_json_alone() -> None:
     done = tickscope("bench", "swap", "--rounds", "1", "--longest", "32", "--json", "-")
     assert done.returncode == 0, done.stderr

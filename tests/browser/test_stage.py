@@ -23,7 +23,7 @@ from scheduler_core.workload import load_scenario
 from tests.browser.conftest import Watch, settle
 from tests.figures import tell
 
-pytestmark = [pytest.mark.browser, pytest.mark.alone]
+pytestmark = pytest.mark.browser
 
 SCENARIO = "time_slices"
 #: A run whose tokens do not depend on what has been recorded, so that the test can compute it as well.
@@ -208,6 +208,7 @@ def test_only_what_changed_in_the_tick_is_cued(shared_play: Page, trace: Trace) 
 # --- playing ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_it_plays_smoothly_in_the_same_node_and_never_blank(play: Page) -> None:
     play.evaluate(f"() => {{ {FIND} window.before = stage.root; }}")
     play.keyboard.press("5")
@@ -231,6 +232,7 @@ def test_it_plays_smoothly_in_the_same_node_and_never_blank(play: Page) -> None:
     assert play.locator(".stage").count() == 1
 
 
+@pytest.mark.alone
 def test_pause_answers_at_once_and_play_goes_on_from_there(play: Page) -> None:
     play.keyboard.press("4")
     play.keyboard.press("Space")
@@ -263,6 +265,7 @@ def test_pause_answers_at_once_and_play_goes_on_from_there(play: Page) -> None:
     assert first == stopped + 1
 
 
+@pytest.mark.alone
 def test_it_stops_at_the_end_and_plays_again_from_the_start(play: Page, trace: Trace) -> None:
     last = len(trace.records) - 1
     go(play, last - 2)
@@ -280,6 +283,7 @@ def test_it_stops_at_the_end_and_plays_again_from_the_start(play: Page, trace: T
     assert tick(play) < last
 
 
+@pytest.mark.alone
 def test_speed_changes_while_playing(play: Page) -> None:
     play.keyboard.press("1")
     play.keyboard.press("Space")
@@ -292,6 +296,7 @@ def test_speed_changes_while_playing(play: Page) -> None:
     assert play.get_by_role("combobox", name="Speed").input_value() == "8"
 
 
+@pytest.mark.alone
 def test_a_hidden_tab_pauses(play: Page) -> None:
     play.keyboard.press("Space")
     play.wait_for_timeout(200)
@@ -304,6 +309,7 @@ def test_a_hidden_tab_pauses(play: Page) -> None:
     play.evaluate("delete document.hidden")
 
 
+@pytest.mark.alone
 def test_it_plays_on_while_the_connection_is_lost(play: Page) -> None:
     play.context.set_offline(True)
     play.keyboard.press("5")
@@ -460,6 +466,7 @@ def test_a_shared_address_opens_the_same_instant_elsewhere(
         assert stage(other).get_attribute(name) == stage(play).get_attribute(name)
 
 
+@pytest.mark.alone
 def test_a_step_is_read_aloud_and_playing_is_not(play: Page) -> None:
     live = play.locator(".narration [aria-live=polite]")
     play.keyboard.press("ArrowRight")
@@ -522,6 +529,7 @@ def flights_after_a_step_into(page: Page, to: int) -> int:
     return int(script(page, "(stage.step(1), stage.motion.layer.childElementCount)"))
 
 
+@pytest.mark.alone
 def test_a_preempted_request_flies_to_the_queue(play: Page, trace: Trace) -> None:
     assert flights_after_a_step_into(play, preemption(trace)) > 0
     play.wait_for_timeout(600)
@@ -680,6 +688,7 @@ def send(page: Page, run: Any, at: int | None = None, play: bool = False, **opti
     script(page, UPDATE, {"run": run, "tick": at, "play": play, "options": options})
 
 
+@pytest.mark.alone
 def test_a_live_run_is_followed_and_does_not_end_before_it_is_done(play: Page, trace: Trace) -> None:
     def so_far(ticks: int) -> Any:
         return json.loads(json.dumps(payload(replace(trace, records=trace.records[:ticks]))))
