@@ -24,6 +24,7 @@ from typing import Any
 from scheduler_core.storage.backing import Contents, StoreError, StoreFault
 from scheduler_core.storage.frames import read_frame, write_frame
 from scheduler_core.storage.lmdb_backing import set_aside
+from scheduler_core.storage.recent_use import RecentUse
 
 #: A process that takes longer to begin, to read or to write is ended. A run waits for who reads, nobody for who writes.
 START_SECONDS = WRITE_SECONDS = 60.0
@@ -49,8 +50,7 @@ class GuardedLmdb:
         #: For whoever begins processes, or sets the folder aside.
         self._mending = threading.RLock()
         self._reader, self._writer = _Worker(READ_SECONDS), _Worker(WRITE_SECONDS)
-        self._touched: dict[str, None] = {}
-        self._touching = threading.Lock()
+        self._recent = RecentUse()
         #: When the last ones died, on the clock `time.monotonic`.
         self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
         self._evictions = 0
@@ -70,11 +70,8 @@ class GuardedLmdb:
         return self._ask(self._reader, {"ask": "read", "names": [*names]})[1]
 
     def touch(self, names: Sequence[str]) -> None:
-        """Told with the next change: a read that waits for who writes would cost more than it brings."""
-        with self._touching:
-            for name in reversed(names):
-                self._touched.pop(name, None)
-                self._touched[name] = None
+        """Told with the next change."""
+        self._recent.note(names)
 
     def missing(self, names: Sequence[str]) -> set[str]:
         return set(self._ask(self._reader, {"ask": "missing", "names": [*names]})[0]["names"])
@@ -94,7 +91,7 @@ class GuardedLmdb:
         self._change({"ask": "clear"})
 
     def close(self) -> None:
-        if self._touched and not self._is_closed and self._pid == os.getpid():
+        if self._recent and not self._is_closed and self._pid == os.getpid():
             with suppress(StoreFault):  # what was used last is no loss
                 self._change({"ask": "touch"})
         self._is_closed = True
@@ -112,8 +109,8 @@ class GuardedLmdb:
         raise StoreError(f"the store {self._folder} cannot be opened; delete it, or name another folder")
 
     def _change(self, question: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
-        with self._touching:
-            touched, self._touched = [*reversed(self._touched)], {}
+        # As one chain, whose first was used last.
+        touched = self._recent.take()[::-1]
         told = self._ask(self._writer, {**question, "touched": touched}, blobs)[0]
         self._evictions = self._evictions_before + told["evictions"]
 

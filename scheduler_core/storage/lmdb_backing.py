@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from scheduler_core.storage.backing import Contents, StoreError, StoreFault
 from scheduler_core.storage.check_lmdb import SOUND, UNKNOWN
+from scheduler_core.storage.recent_use import RecentUse
 
 T = TypeVar("T")
 
@@ -50,8 +51,7 @@ class LmdbBacking:
         self._env: Any = None
         self._pid = 0
         self._evictions = 0
-        self._touched: dict[str, None] = {}
-        self._touching = threading.Lock()
+        self._recent = RecentUse()
         #: How often the store was begun anew since it was opened.
         self.num_begun_anew = 0
         if check and (self._folder / "data.mdb").is_file() and not _is_sound(self._folder):
@@ -79,11 +79,8 @@ class LmdbBacking:
         return self._reading(look)
 
     def touch(self, names: Sequence[str]) -> None:
-        """Written with the next put: a read that waits for the disk would cost more than it brings."""
-        with self._touching:
-            for name in reversed(names):
-                self._touched.pop(name, None)
-                self._touched[name] = None
+        """Written with the next put."""
+        self._recent.note(names)
 
     def missing(self, names: Sequence[str]) -> set[str]:
         return self._reading(lambda txn: {n for n in names if txn.get(n.encode(), db=self._used) is None})
@@ -123,7 +120,7 @@ class LmdbBacking:
     def close(self) -> None:
         with self._lock:
             if self._env is not None and self._pid == os.getpid():
-                if self._touched:
+                if self._recent:
                     with suppress(StoreFault):  # what was used last is no loss
                         self._writing(self._touch)
                 self._env.close()
@@ -207,9 +204,7 @@ class LmdbBacking:
             self._add(txn, _size(value))
 
     def _touch(self, txn: Any) -> None:
-        with self._touching:
-            touched, self._touched = self._touched, {}
-        for name in touched:
+        for name in self._recent.take():
             if used := txn.get(name.encode(), db=self._used):
                 txn.delete(bytes(used[:8]), db=self._order)
                 self._stamp(txn, name.encode(), int.from_bytes(used[8:], "big"))
