@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 class RecentUse:
-    """Names in the order of their last use. They are written with the next change: a read does not wait for the disk."""
+    """Names in the order of their last use. Written with the next change: a read never waits for the disk."""
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
@@ -17,7 +17,7 @@ class RecentUse:
         return bool(self._names)
 
     def note(self, chain: Sequence[str]) -> None:
-        """These were used now; of a chain the first counts as used last, so that no parent is evicted before its child."""
+        """These were used now; a chain's first counts as used last, so that no parent goes before its child."""
         with self._lock:
             for name in reversed(chain):
                 self._names.pop(name, None)
