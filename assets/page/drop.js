@@ -87,7 +87,7 @@ class Net {
     event.preventDefault();
     const files = Array.from(event.dataTransfer.files);
     const problem = this.problem(files);
-    if (problem) this.sayFor(problem);
+    if (problem) this.complain(problem);
     else this.hand(files[0], LOOKS);
   }
 
@@ -97,7 +97,7 @@ class Net {
     if (!input && looks) {
       setTimeout(() => this.hand(file, looks - 1), LOOK_MS);
     } else if (!input) {
-      this.sayFor(`“${file.name}” could not be taken: this page has not loaded. Reload it, and drop the file again.`);
+      this.complain(`“${file.name}” could not be taken: this page has not loaded. Reload it, and drop the file again.`);
     } else {
       const carrier = new DataTransfer();
       carrier.items.add(file);
@@ -107,7 +107,7 @@ class Net {
   }
 
   /** Says what went wrong, long enough to be read. */
-  sayFor(problem) {
+  complain(problem) {
     this.say(problem, true);
     this.timer = setTimeout(() => this.hide(), SAID_FOR);
   }

@@ -5,6 +5,9 @@ const FLOOR = "__tickscopeFloor";
 const TURN_MS = 20;
 /** A field of Streamlit's may speak up to 200 ms after a hand has left it. */
 const FIELD_MS = 300;
+/** A field that was given a file speaks when the file has been sent, and is often replaced by an empty one then. */
+const UPLOAD_MS = 5000;
+const LOOK_AFTER_MS = 100;
 const HANDS = ["pointerdown", "pointerup", "keydown", "focusout"];
 const FIELDS = "input, textarea, select, button, a, [role], [contenteditable]";
 
@@ -14,6 +17,15 @@ class Floor {
     this.free = 0;
     this.touched = { time: -FIELD_MS, path: [] };
     for (const kind of HANDS) window.addEventListener(kind, (event) => this.touch(event), { capture: true, passive: true });
+    window.addEventListener("change", (event) => this.upload(event.composedPath()[0]), { capture: true });
+  }
+
+  upload(field) {
+    if (field.type === "file") this.sending = { field, until: performance.now() + UPLOAD_MS };
+  }
+
+  isSending() {
+    return this.sending?.field.isConnected && performance.now() < this.sending.until;
   }
 
   touch(event) {
@@ -53,6 +65,7 @@ class Floor {
   }
 
   readyAt({ root }) {
+    if (this.isSending()) return performance.now() + LOOK_AFTER_MS;
     const { time, path } = this.touched;
     return path.includes(root) ? this.free : Math.max(this.free, time + FIELD_MS);
   }

@@ -169,6 +169,20 @@ def test_a_part_waits_while_a_field_elsewhere_may_speak_and_not_for_its_own_hand
     assert blank.evaluate("messages") == [["a 1"], ["a 2"]]
 
 
+def test_a_part_waits_while_a_file_is_sent(blank: Page) -> None:
+    blank.evaluate("""() => {
+      const field = document.body.appendChild(document.createElement("input"));
+      field.type = "file";
+      field.dispatchEvent(new Event("change", { bubbles: true }));
+      show("a", 1);
+    }""")
+    blank.clock.run_for(2_000)
+    assert blank.evaluate("messages") == []
+    blank.evaluate("document.querySelector('input').remove()")
+    blank.clock.run_for(200)
+    assert blank.evaluate("messages") == [["a 1"]]
+
+
 def test_a_part_that_has_its_answer_says_nothing_more(blank: Page) -> None:
     blank.evaluate("() => { show('a', 1); show('b', 1); }")
     blank.clock.run_for(200)
