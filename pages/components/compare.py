@@ -29,7 +29,7 @@ from pages.components.plain import plain
 from pages.components.play_state import IMPORTED
 from pages.components.player import stage
 from pages.components.settings import SettingsError, limits
-from pages.components.teach_bar import teach_dialogs
+from pages.components.teach_bar import follow, teach_dialogs
 from pages.components.teach_state import is_shown, stage_teach
 from scheduler_core.comparison import FirstDifference, first_difference, settings_changed, verdict
 from scheduler_core.difference import why_no_difference
@@ -62,10 +62,16 @@ def compare(fresh: bool) -> None:
     _banner(state, left, right, first)
     sides(state, lambda: None)
     with st.container(key="compare_stages"):
-        st.fragment(_stages)(state, left, right, result.backend, None if first is None else first.tick)
+        mark = None if first is None else first.tick
+        st.fragment(_stages)(state, left, right, result.backend, mark, _instant(state))
     if is_shown("panels"):
         tables(left, right)
-    teach_dialogs(to_query(state) | ({"tick": str(state.tick)} if state.tick else {}))
+    teach_dialogs(_instant(state))
+
+
+def _instant(state: CompareState) -> dict[str, str]:
+    """What is shown, as the query of a link to it."""
+    return to_query(state) | ({"tick": str(state.tick)} if state.tick else {})
 
 
 def _clamp(state: CompareState, runs: tuple[Run, Run]) -> None:
@@ -93,8 +99,14 @@ def _messages(result: Both) -> None:
             st.button("Got it", key="got_it", on_click=forget_messages, type="tertiary")
 
 
-def _stages(state: CompareState, left: Trace, right: Trace, backend: str, mark: int | None) -> None:
-    """Both stages in one fragment: only the one that drives speaks, so one tick serves both."""
+def _stages(
+    state: CompareState, left: Trace, right: Trace, backend: str, mark: int | None, drawn: dict[str, str]
+) -> None:
+    """Both stages in one fragment: only the one that drives speaks, so one tick serves both.
+
+    `drawn` is the instant at which the rest of the page was drawn.
+    """
+    follow(drawn, _instant(state))
     last = max(len(left.records), len(right.records)) - 1
     shown = zip(st.columns(2), (LEFT, RIGHT), STAGES, ordered(state), (left, right), strict=True)
     for column, place, key, side, trace in shown:

@@ -119,6 +119,15 @@ def teach_dialogs(query: dict[str, str]) -> None:
         _score_dialog()
 
 
+def follow(drawn: dict[str, str], now: dict[str, str]) -> None:
+    """Draw the page anew where the code is open and the stage has moved since; call it in the stage's fragment.
+
+    `drawn` is the instant at which the page was drawn: a stage that stops late says so to its fragment alone.
+    """
+    if st.session_state.get("teach_dialog") == "qr" and now != drawn:
+        st.rerun()
+
+
 @st.dialog("Scan to open this instant", width="large", on_dismiss=_close)
 def _qr_dialog(address: str) -> None:
     code = code_of(address)

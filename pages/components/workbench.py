@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -26,7 +28,7 @@ from pages.components.runs import DEFAULT_SCENARIO, base_config
 from pages.components.settings import SettingsError, limits
 from pages.components.shown import Shown, difference, shown
 from pages.components.strip import strips
-from pages.components.teach_bar import teach_dialogs
+from pages.components.teach_bar import follow, teach_dialogs
 from pages.components.teach_state import is_shown, stage_teach, teach
 from pages.components.visit import (
     STAGE,
@@ -79,11 +81,16 @@ def workbench(fresh: bool) -> None:
     requests_dialog(state, now.config or base, lambda: _other_run(state))
     if is_shown("choices"):
         drop_anywhere(state)
-    teach_dialogs(to_query(state, DEFAULT_SCENARIO) | ({"tick": str(state.tick)} if state.tick else {}))
+    teach_dialogs(_instant(state))
     if dials is not None and not state.predict:
         # Their curves are of the whole run, and of others like it, so a quiz goes without.
         # Last, though nobody waits for it: what stands above comes first.
         strips(state, now, dials)
+
+
+def _instant(state: PlayState) -> dict[str, str]:
+    """What is shown, as the query of a link to it."""
+    return to_query(state, DEFAULT_SCENARIO) | ({"tick": str(state.tick)} if state.tick else {})
 
 
 def _no_run(state: PlayState) -> None:
@@ -165,11 +172,12 @@ def _stage_and_panels(state: PlayState, now: Shown) -> None:
     run = visit.run if state.backend == "live" and now.chosen and visit.belongs_to(now.chosen) else None
     computing = run is not None and run.is_computing
     # The one clock of the page, and only while the model computes.
-    st.fragment(_moving_part, run_every=LOOK_EVERY if computing else None)(state, now, computing, state.predict)
+    st.fragment(_moving_part, run_every=LOOK_EVERY if computing else None)(state, now, computing, replace(state))
 
 
-def _moving_part(state: PlayState, now: Shown, computing: bool, predict: bool) -> None:
-    if state.predict is not predict:
+def _moving_part(state: PlayState, now: Shown, computing: bool, drawn: PlayState) -> None:
+    """Stage and panels; `drawn` is the state in which the rest of the page was drawn."""
+    if state.predict is not drawn.predict:
         # The quiz was left: the rest of the page has to know.
         st.rerun()
     visit = live_visit()
@@ -225,6 +233,7 @@ def _moving_part(state: PlayState, now: Shown, computing: bool, predict: bool) -
             on_select=lambda: seek(state),
         )
     write_address(state, PATH)
+    follow(_instant(drawn), _instant(state))
 
 
 def _can_ask(trace: Trace) -> bool:

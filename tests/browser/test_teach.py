@@ -376,6 +376,18 @@ def test_the_code_leads_to_this_very_instant(scheme: str, open_context: Visitors
     expect(leave(other)).to_have_count(0)
 
 
+@pytest.mark.parametrize("address", ["playground?quantum=2&tick=3", "compare?tick=3"])
+def test_an_open_code_follows_a_stage_that_says_late_where_it_stopped(page: Page, app_url: str, address: str) -> None:
+    visit(page, f"{app_url}/{address}&teach=on")
+    menu(page).get_by_role("button", name="QR code").press("Enter")
+    shown = page.get_by_role("dialog").get_by_text(f"{app_url}/{address}", exact=True)
+    expect(shown).to_be_visible()
+    page.get_by_role("button", name="Forward one tick").first.dispatch_event("click")
+    shows(page, 4)
+    expect(page.get_by_role("dialog").get_by_text(f"{app_url}/{address[:-1]}4", exact=True)).to_be_visible()
+    expect(shown).to_have_count(0)
+
+
 def test_the_score_is_shown_taken_away_and_begun_anew(page: Page, app_url: str, watch: Watch) -> None:
     visit(page, f"{app_url}/preemption?step=5&teach=on")
     page.get_by_test_id("stRadioOption").first.click()
