@@ -69,6 +69,7 @@ class Stage {
     this.resize.observe(this.root);
     this.teach.listen(signal);
     hearBystanders(this, signal);
+    standStillFirst(this, signal);
     this.showCalm();
   }
 

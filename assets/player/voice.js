@@ -14,17 +14,25 @@ class Voice {
     this.emitting = setTimeout(() => this.emitState(), delay);
   }
 
-  emitState() {
+  /** Tells Python at once, and then presses the button that a hand is on. */
+  tellBefore(button) {
+    clearTimeout(this.emitting);
+    this.spoken += 1;
+    this.emitState(button, () => setTimeout(() => button.click(), TURN_MS));
+  }
+
+  emitState(root = this.stage.root, then = null) {
     const { stage } = this;
     this.writeUrl();
-    floor.take(stage.root, () =>
+    floor.take(root, () => {
       stage.emit?.state({
         tick: stage.tick,
         selected: stage.run.requests[stage.selected]?.id ?? null,
         playing: stage.playback.playing,
         seq: this.spoken,
-      }),
-    );
+      });
+      then?.();
+    });
   }
 
   act(action) {

@@ -16,7 +16,7 @@ from pages.components.player_payload import payload
 from scheduler_core.glossary import terms
 from scheduler_core.trace import Trace
 
-__all__ = ["StageState", "forget_words", "payload", "stage"]
+__all__ = ["StageState", "forget_words", "news", "payload", "stage"]
 
 _FOLDER = Path(__file__).parents[2] / "assets" / "player"
 #: The scripts in the order in which they make one module.
@@ -44,6 +44,7 @@ _SCRIPTS = (
     "bystanders",
     "keys",
     "voice",
+    "standstill",
     "stage",
     "main",
 )
@@ -219,6 +220,16 @@ def _remember_seq(result: Mapping[str, Any], key: str) -> bool:
     is_news = st.session_state.get(slot) != seq
     st.session_state[slot] = seq
     return is_news
+
+
+def news(key: str) -> dict[str, Any] | None:
+    """Where the stage says that it stands, for a callback; None if that is what it said last time.
+
+    The browser says it again with everything else that it tells, also after Python has sent the stage elsewhere.
+    """
+    view = (st.session_state.get(key) or {}).get("view") or {}
+    is_known = view.get("seq") == st.session_state.get(f"_stage_seq {key}")
+    return None if is_known or not isinstance(view.get("tick"), int) else dict(view)
 
 
 def forget_words(key: str) -> None:

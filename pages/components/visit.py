@@ -10,7 +10,7 @@ import streamlit as st
 from pages.components.frame import asset
 from pages.components.link import from_query, to_query
 from pages.components.play_state import BACKENDS, IMPORTED, PlayState
-from pages.components.player import forget_words
+from pages.components.player import forget_words, news
 from pages.components.runs import DEFAULT_SCENARIO, known_scenarios
 from pages.components.teach_state import teach_query
 
@@ -48,6 +48,12 @@ def seek(state: PlayState, *, play: bool = False) -> None:
     # What the stage said before is out of date; without this it would be taken for an answer.
     view = {"tick": state.tick, "selected": state.selected or None, "playing": False}
     st.session_state[STAGE] = {"view": view}
+
+
+def hear(state: PlayState) -> None:
+    """Take over the tick at which the stage says that it stands, before anything of the page is drawn."""
+    if (view := news(STAGE)) is not None:
+        state.tick = max(0, view["tick"])
 
 
 def command() -> int:

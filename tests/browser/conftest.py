@@ -32,6 +32,8 @@ CHROMIUM_FLAGS = (
     "--disable-sync",
 )
 READY = "[data-test-connection-state=CONNECTED][data-test-script-state=notRunning]"
+#: What parts of ours are about to say to Python, and when they said the last of it (assets/page/turns.js).
+SPEECHES = "(({ speeches = [], free = 0 }) => ({ waiting: speeches.length, free }))(window.__tickscopeFloor ?? {})"
 
 #: A page opened by its own address asks for two things that only stand at the root; Streamlit's own doing.
 ALLOWED_404 = re.compile(r"/[a-z_]+/_stcore/(health|host-config)$")
@@ -122,10 +124,15 @@ class Watch:
 
 
 def settle(page: Page, timeout: float = 60_000) -> None:
-    """Wait until the page is connected and its script has run."""
+    """Wait until the page is connected, its parts have said what they had to say, and its script has run."""
+    end = time.monotonic() + timeout / 1000
     page.wait_for_selector(READY, state="attached", timeout=timeout)
-    page.wait_for_timeout(150)
-    page.wait_for_selector(READY, state="attached", timeout=timeout)
+    before, now = None, page.evaluate(SPEECHES)
+    while now["waiting"] or now != before:
+        assert time.monotonic() < end, "the page does not come to rest"
+        page.wait_for_timeout(150)
+        page.wait_for_selector(READY, state="attached", timeout=timeout)
+        before, now = now, page.evaluate(SPEECHES)
 
 
 @pytest.fixture(scope="session")

@@ -278,6 +278,27 @@ def test_what_if_from_the_playground_forks_there(page: Page, app_url: str, watch
     assert_calm(watch, server)
 
 
+@pytest.mark.parametrize("press", ["click", "Enter"])
+def test_a_what_if_pressed_while_the_run_plays_forks_at_the_tick_then_shown(
+    page: Page, app_url: str, watch: Watch, server: Server, press: str
+) -> None:
+    page.goto(f"{app_url}/playground?scenario=time_slices")
+    settle(page)
+    expect(stages(page)).to_have_count(1)
+    script(page, "void addEventListener('click', () => { window.tickAtPress ??= left.tick; }, { capture: true })")
+    script(page, "left.play()")
+    expect(stages(page).first).to_have_attribute("data-tick", re.compile(r"^([4-9]|\d\d)$"))
+    button = page.get_by_role("button", name="What if…")
+    button.click() if press == "click" else button.press(press)
+    page.wait_for_url("**/compare*")
+    settle(page)
+    shown = page.evaluate("window.tickAtPress")
+    assert shown >= 4
+    assert (query(page)["at"], query(page)["tick"]) == (str(shown), str(shown))
+    expect_ticks(page, shown)
+    assert_calm(watch, server)
+
+
 def test_axe_finds_nothing_in_a_what_if(page: Page, app_url: str) -> None:
     visit(page, f"{app_url}/compare?scenario=time_slices&at=12&abort=R1&b_quantum=2&tick=20&nonsense=1")
     assert violations(page) == []

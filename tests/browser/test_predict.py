@@ -147,6 +147,25 @@ def test_play_runs_up_to_the_question_and_stops(page: Page, app_url: str, trace:
     is_asked(page, third)
 
 
+def test_a_quiz_begun_while_the_run_plays_asks_about_what_was_not_yet_shown(
+    page: Page, app_url: str, trace: Trace
+) -> None:
+    visit(page, f"{app_url}/playground?scenario={SCENARIO}")
+    stage(page).focus()
+    page.keyboard.press("Space")
+    expect(stage(page)).to_have_attribute("data-tick", re.compile(r"^([4-9]|\d\d)$"))
+    page.get_by_role("button", name="Predict").click()
+    settle(page)
+    shown = int(stage(page).get_attribute("data-tick") or -1)
+    assert shown >= 4
+    asked = next_in_quiz(trace, shown + 1, [])
+    assert asked is not None
+    stage(page).focus()
+    if asked.tick > shown + 1:
+        page.keyboard.press("Space")
+    is_asked(page, asked)
+
+
 def test_a_question_is_answered_by_keyboard_alone_and_the_focus_goes_on_to_the_stage(
     page: Page, app_url: str, trace: Trace
 ) -> None:
