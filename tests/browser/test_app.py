@@ -16,7 +16,7 @@ from scheduler_core.backends.replay import ReplayRunner
 from scheduler_core.engine import Engine
 from scheduler_core.trace import Trace
 from tests.browser.axe import violations
-from tests.browser.conftest import Server, Watch, settle, start_server
+from tests.browser.conftest import Server, Watch, expect_query, query, settle, start_server
 
 pytestmark = pytest.mark.browser
 
@@ -56,10 +56,6 @@ def dial(page: Page, name: str, key: str, times: int = 1) -> None:
     for _ in range(times):
         page.get_by_role("slider", name=name).press(key)
         settle(page)
-
-
-def query(page: Page) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
 def replayed(name: str, **changes: object) -> Trace:
@@ -147,7 +143,7 @@ def test_a_slider_recomputes_the_run_and_keeps_the_playhead(
     assert instant(page)[1] != before[1]
     assert node is not None
     assert node.evaluate("(e) => e.isConnected")
-    assert query(page)["quantum"] == "2"
+    expect_query(page, quantum="2")
     assert_calm(watch, server)
 
 
@@ -195,7 +191,7 @@ def test_steps_and_settings_add_no_entry_to_the_history(page: Page, app_url: str
     page.get_by_role("tab", name="Events").click()
     settle(page)
     assert page.evaluate("history.length") == before
-    assert query(page)["tick"] == "5"
+    expect_query(page, tick="5")
 
 
 def test_back_works_after_a_change(page: Page, app_url: str) -> None:
@@ -216,7 +212,7 @@ def test_back_works_after_a_change(page: Page, app_url: str) -> None:
     settle(page)
     expect(stage(page)).to_have_attribute("data-tick", "3")
     assert instant(page) == wanted
-    assert query(page)["quantum"] == "2"
+    expect_query(page, quantum="2")
 
 
 def test_what_was_chosen_outlives_a_visit_to_another_page(page: Page, app_url: str) -> None:
@@ -229,7 +225,7 @@ def test_what_was_chosen_outlives_a_visit_to_another_page(page: Page, app_url: s
     page.wait_for_url("**/playground*")
     settle(page)
     expect(stage(page)).to_have_attribute("data-tick", "4")
-    assert query(page) == {"scenario": "first_steps", "quantum": "3", "tick": "4"}
+    expect_query(page, only=True, scenario="first_steps", quantum="3", tick="4")
 
 
 GARBAGE = (
@@ -328,7 +324,7 @@ def test_a_click_on_a_block_shows_its_life_and_the_link_keeps_it(
     expect(page.get_by_role("tab", name="Blocks")).to_have_attribute("aria-selected", "true")
     expect(page.get_by_text(re.compile("^Block 6 was taken 5 times"))).to_be_visible()
     expect(stage(page)).to_have_attribute("data-selected", "R3")
-    assert query(page) | {"panel": "Blocks", "block": "6", "selected": "R3", "tick": "20"} == query(page)
+    expect_query(page, panel="Blocks", block="6", selected="R3", tick="20")
     friend = visit(open_context().new_page(), page.url)
     expect(friend.get_by_text(re.compile("^Block 6 was taken 5 times"))).to_be_visible()
 

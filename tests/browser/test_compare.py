@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
@@ -14,7 +13,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from pages.components.own_requests import OwnRequest, pack
 from scheduler_core.comparison import first_difference
 from tests.browser.axe import violations
-from tests.browser.conftest import Server, Watch, settle, start_server
+from tests.browser.conftest import Server, Watch, expect_query, settle, start_server
 from tests.pages.test_compare import sides_of
 
 pytestmark = pytest.mark.browser
@@ -70,10 +69,6 @@ def hashes(page: Page) -> list[str | None]:
     return [stages(page).nth(side).get_attribute("data-state-hash") for side in (0, 1)]
 
 
-def query(page: Page) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
-
-
 def plays_in_step(page: Page, milliseconds: int) -> int:
     """Play on the left at 8x, see that no frame shows two ticks, pause on the right; the number of ticks shown."""
     script(page, "(left.setSpeed(8), true)")
@@ -119,7 +114,7 @@ def test_either_side_drives_steps_scrubbing_speed_and_selection(page: Page, app_
     for side in (0, 1):
         expect(stages(page).nth(side)).to_have_attribute("data-selected", "R3")
     settle(page)
-    assert query(page) == {"pair": "quantum", "tick": "31", "selected": "R3"}
+    expect_query(page, only=True, pair="quantum", tick="31", selected="R3")
 
 
 def test_only_the_side_that_drives_speaks(page: Page, app_url: str) -> None:
@@ -147,7 +142,7 @@ def test_the_shorter_run_says_that_it_has_ended(page: Page, app_url: str) -> Non
     expect(stages(page).nth(1)).to_have_attribute("data-tick", str(len(right.records) - 1))
     expect(stages(page).nth(1)).to_contain_text(f"ended · the other is at tick {len(left.records) - 1}")
     settle(page)
-    assert query(page)["tick"] == str(len(left.records) - 1)
+    expect_query(page, tick=str(len(left.records) - 1))
     page.reload()
     settle(page)
     expect(stages(page).nth(0)).to_have_attribute("data-tick", str(len(left.records) - 1))
@@ -194,7 +189,7 @@ def test_swapped_sides_trade_places_and_the_playhead_stays(page: Page, app_url: 
     expect_ticks(page, 20)
     expect(stages(page).nth(0)).to_have_attribute("data-state-hash", before[1] or "")
     assert hashes(page) == before[::-1]
-    assert query(page)["swap"] == "on"
+    expect_query(page, swap="on")
     stages(page).nth(0).press("ArrowRight")
     expect_ticks(page, 21)
 
@@ -221,7 +216,7 @@ def test_a_setting_changed_on_one_side_moves_that_side_only(page: Page, app_url:
     expect(stages(page).nth(1)).not_to_have_attribute("data-state-hash", before[1] or "")
     expect_ticks(page, 12)
     assert hashes(page)[0] == before[0]
-    assert query(page) == {"scenario": "time_slices", "b_quantum": "1", "tick": "12"}
+    expect_query(page, only=True, scenario="time_slices", b_quantum="1", tick="12")
     assert watch.problems == []
 
 
@@ -258,8 +253,8 @@ def test_what_if_from_the_playground_forks_there(page: Page, app_url: str, watch
     settle(page)
     page.get_by_role("button", name="What if…").click()
     page.wait_for_url("**/compare*")
+    expect(stages(page)).to_have_count(2, timeout=30_000)
     settle(page)
-    expect(stages(page)).to_have_count(2)
     expect_ticks(page, 12)
     expect(page.locator(".st-key-compare_banner")).to_contain_text("are equal")
     page.get_by_role("button", name="Add a request").click()
@@ -269,7 +264,7 @@ def test_what_if_from_the_playground_forks_there(page: Page, app_url: str, watch
     expect(page.locator(".st-key-what_if")).to_contain_text("R7 added")
     expect(stages(page).nth(1)).to_contain_text("R7")
     settle(page)
-    assert {"at", "add"} <= query(page).keys()
+    page.wait_for_url(lambda url: "at=" in url and "add=" in url)
     again = hashes(page)
     page.reload()
     settle(page)
@@ -291,10 +286,11 @@ def test_a_what_if_pressed_while_the_run_plays_forks_at_the_tick_then_shown(
     button = page.get_by_role("button", name="What if…")
     button.click() if press == "click" else button.press(press)
     page.wait_for_url("**/compare*")
+    expect(stages(page)).to_have_count(2, timeout=30_000)
     settle(page)
     shown = page.evaluate("window.tickAtPress")
     assert shown >= 4
-    assert (query(page)["at"], query(page)["tick"]) == (str(shown), str(shown))
+    expect_query(page, at=str(shown), tick=str(shown))
     expect_ticks(page, shown)
     assert_calm(watch, server)
 

@@ -13,8 +13,8 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from scheduler_core.sensitivity import read
 from scheduler_core.words import number
 from tests.browser.axe import FORGIVEN
-from tests.browser.conftest import Server, Watch, settle
-from tests.browser.test_app import assert_calm, dial, instant, query, replayed, step, visit
+from tests.browser.conftest import Server, Watch, expect_query, settle
+from tests.browser.test_app import assert_calm, dial, instant, replayed, step, visit
 
 pytestmark = pytest.mark.browser
 
@@ -84,7 +84,7 @@ def test_a_slider_moves_the_mark_at_once_and_redraws_the_other_curve(
     assert instant(page)[0] == "9"
     step(page)
     settle(page)
-    assert query(page)["tick"] == "10"
+    expect_query(page, tick="10")
     assert_calm(watch, server)
 
 

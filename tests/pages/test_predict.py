@@ -84,6 +84,13 @@ def until_tick(trace: Trace, end: int) -> dict[str, Any]:
     return payload(replace(trace, records=records, requests=tuple(s for s in trace.requests if s.id in arrived)))
 
 
+def test_a_quiz_begins_where_the_stage_says_in_the_same_breath_that_it_has_stopped() -> None:
+    at = open_playground()
+    at.session_state["stage"] = {"view": {"tick": 5, "selected": None, "playing": False, "seq": 1}}
+    press(at, "predict")
+    assert (quiz(at).start, state(at).tick) == (5, 5)
+
+
 @pytest.mark.parametrize("name", scenario_names())
 def test_before_an_answer_the_stage_is_sent_nothing_of_the_tick_or_later(name: str):
     at = open_playground(scenario=name, predict="on")
