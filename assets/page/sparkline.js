@@ -52,7 +52,7 @@ class Strip {
     this.table = tag("table");
     this.details.append(this.summary, this.words, this.table);
     root.append(this.svg, caption, this.note, this.details);
-    this.select.addEventListener("change", () => this.choose(this.select.value));
+    this.select.addEventListener("change", () => this.wish(this.select.value));
     this.svg.addEventListener("pointermove", (event) => this.hover(event));
     this.svg.addEventListener("pointerleave", () => this.here());
   }
@@ -74,6 +74,19 @@ class Strip {
       ...[data.why, data.meaning, ...data.notes].filter(Boolean).map((text) => tag("p", "", text)),
     );
     this.tabulate();
+  }
+
+  /** Until the page answers, what it says of before is no reason to take the choice back. */
+  wish(name) {
+    this.wished = { name, until: performance.now() + AGAIN_MS };
+    this.choose(name);
+  }
+
+  /** The figure that the chooser shows. */
+  get chosen() {
+    const { figure } = this.data;
+    if (this.wished && (this.wished.name === figure || performance.now() > this.wished.until)) this.wished = null;
+    return this.wished?.name ?? figure;
   }
 
   draw(known) {
@@ -108,7 +121,7 @@ class Strip {
   }
 
   offer() {
-    const { options, figure, field } = this.data;
+    const { options, field } = this.data;
     const names = options.map((option) => option.name).join();
     if (this.select.dataset.names !== names) {
       this.select.dataset.names = names;
@@ -120,7 +133,7 @@ class Strip {
         }),
       );
     }
-    this.select.value = figure;
+    this.select.value = this.chosen;
     this.select.setAttribute("aria-label", `Figure over all positions of ${field}`);
     this.select.title = this.data.meaning;
   }

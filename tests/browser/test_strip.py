@@ -109,8 +109,9 @@ LOADED = """async (text) => {
   const blob = new Blob([text], { type: "text/javascript" });
   const { default: draw } = await import(URL.createObjectURL(blob));
   const rest = { values: [1, null], holes: ["", ""], same: [], at: 0, positions: [1, 2], texts: ["1", ""], rows: [] };
-  const words = { label: "", note: "", line: "computing", why: "", meaning: "", notes: [], options: [], field: "" };
+  const words = { label: "", note: "", line: "computing", why: "", meaning: "", notes: [], field: "" };
   window.messages = [];
+  window.chooser = (place) => document.querySelector(`#${place} select`);
   let message = null;
   const say = (part) => {
     if (!message) {
@@ -119,12 +120,13 @@ LOADED = """async (text) => {
     }
     message.push(part);
   };
-  window.show = (place, look) => {
+  const options = ["x", "y", "z"].map((name) => ({ name, words: name }));
+  window.show = (place, look, figure = "x") => {
     const parentElement = document.getElementById(place) ?? document.createElement("div");
     parentElement.id = place;
     document.body.append(parentElement);
     const setTriggerValue = (name, value) => say(`${place} ${value}`);
-    draw({ parentElement, data: { ...rest, ...words, figure: "", look }, setTriggerValue });
+    draw({ parentElement, data: { ...rest, ...words, options, figure, look }, setTriggerValue });
   };
 }"""
 
@@ -191,6 +193,28 @@ def test_a_part_that_has_its_answer_says_nothing_more(blank: Page) -> None:
     blank.evaluate("show('a', 0)")
     blank.clock.run_for(9_000)
     assert {said for message in blank.evaluate("messages") for said in message} == {"b 1"}
+
+
+def test_a_choice_is_not_taken_back_by_an_answer_to_an_earlier_question(blank: Page) -> None:
+    def chosen(then: str) -> str:
+        shown: str = blank.evaluate(f"() => {{ {then}; return chooser('a').value; }}")
+        return shown
+
+    def choose(name: str) -> str:
+        return chosen(f"chooser('a').value = '{name}'; chooser('a').dispatchEvent(new Event('change'))")
+
+    assert chosen("show('a', 1)") == "x"
+    assert choose("y") == "y"
+    assert chosen("show('a', 2, 'x')") == "y"
+    assert choose("z") == "z"
+    assert chosen("show('a', 3, 'y')") == "z"
+    assert chosen("show('a', 0, 'z')") == "z"
+    assert chosen("show('a', 0, 'x')") == "x", "the page has chosen another since"
+    blank.clock.run_for(200)
+    assert blank.evaluate("messages") == [["a y"], ["a z"]]
+    assert choose("y") == "y"
+    blank.clock.run_for(5_000)
+    assert chosen("show('a', 0, 'x')") == "x", "the choice was not heard"
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
