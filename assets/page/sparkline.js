@@ -82,13 +82,6 @@ class Strip {
     this.choose(name);
   }
 
-  /** The figure that the chooser shows. */
-  get chosen() {
-    const { figure } = this.data;
-    if (this.wished && (this.wished.name === figure || performance.now() > this.wished.until)) this.wished = null;
-    return this.wished?.name ?? figure;
-  }
-
   draw(known) {
     const { values, holes, same, at } = this.data;
     const top = Math.max(...known);
@@ -121,7 +114,8 @@ class Strip {
   }
 
   offer() {
-    const { options, field } = this.data;
+    const { options, figure, field } = this.data;
+    if (this.wished?.name === figure || performance.now() > this.wished?.until) this.wished = null;
     const names = options.map((option) => option.name).join();
     if (this.select.dataset.names !== names) {
       this.select.dataset.names = names;
@@ -133,7 +127,7 @@ class Strip {
         }),
       );
     }
-    this.select.value = this.chosen;
+    this.select.value = this.wished?.name ?? figure;
     this.select.setAttribute("aria-label", `Figure over all positions of ${field}`);
     this.select.title = this.data.meaning;
   }

@@ -63,15 +63,15 @@ def compare(fresh: bool) -> None:
     sides(state, lambda: None)
     with st.container(key="compare_stages"):
         mark = None if first is None else first.tick
-        st.fragment(_stages)(state, left, right, result.backend, mark, _instant(state))
+        st.fragment(_stages)(state, left, right, result.backend, mark, _address(state))
     if is_shown("panels"):
         tables(left, right)
-    teach_dialogs(_instant(state))
+    teach_dialogs(_address(state))
 
 
-def _instant(state: CompareState) -> dict[str, str]:
-    """What is shown, as the query of a link to it."""
-    return to_query(state) | ({"tick": str(state.tick)} if state.tick else {})
+def _address(state: CompareState) -> str:
+    """The address of what is shown."""
+    return here(to_query(state), state.tick)
 
 
 def _clamp(state: CompareState, runs: tuple[Run, Run]) -> None:
@@ -99,14 +99,12 @@ def _messages(result: Both) -> None:
             st.button("Got it", key="got_it", on_click=forget_messages, type="tertiary")
 
 
-def _stages(
-    state: CompareState, left: Trace, right: Trace, backend: str, mark: int | None, drawn: dict[str, str]
-) -> None:
+def _stages(state: CompareState, left: Trace, right: Trace, backend: str, mark: int | None, drawn: str) -> None:
     """Both stages in one fragment: only the one that drives speaks, so one tick serves both.
 
-    `drawn` is the instant at which the rest of the page was drawn.
+    `drawn` is the address at which the rest of the page was drawn.
     """
-    follow(drawn, _instant(state))
+    follow(drawn, _address(state))
     last = max(len(left.records), len(right.records)) - 1
     shown = zip(st.columns(2), (LEFT, RIGHT), STAGES, ordered(state), (left, right), strict=True)
     for column, place, key, side, trace in shown:
@@ -133,7 +131,7 @@ def _stages(
     write_address(state)
     if is_shown("panels") and state.first.scenario != IMPORTED:
         # A run from a file cannot travel in a link.
-        copy_link(here(to_query(state), state.tick), key="compare_copy", is_shown=False)
+        copy_link(_address(state), key="compare_copy", is_shown=False)
 
 
 def _banner(state: CompareState, left: Trace, right: Trace, first: FirstDifference | None) -> None:

@@ -70,7 +70,7 @@ def _draw(shown: Lesson, fresh: bool) -> None:
         st.fragment(_stage)(shown, step, run, trace, room=len(traces[run].records), why=not is_open)
     announce(words)
     _write_address(shown, state)
-    teach_dialogs(_step_query(state))
+    teach_dialogs(here(_step_query(state), tick=0))
 
 
 def _head(shown: Lesson, state: LessonState) -> None:

@@ -213,23 +213,23 @@ def _remember_seq(result: Mapping[str, Any], key: str) -> bool:
 
     A command that was given before the user's next move is not obeyed.
     """
-    seq = (result.get("view") or {}).get("seq")
-    if not isinstance(seq, int):
-        return True
-    slot = f"_stage_seq {key}"
-    is_news = st.session_state.get(slot) != seq
-    st.session_state[slot] = seq
+    view = result.get("view") or {}
+    is_news = _is_news(view, key)
+    if isinstance(view.get("seq"), int):
+        st.session_state[f"_stage_seq {key}"] = view["seq"]
     return is_news
 
 
-def news(key: str) -> dict[str, Any] | None:
-    """Where the stage says that it stands, for a callback; None if that is what it said last time.
+def _is_news(view: Mapping[str, Any], key: str) -> bool:
+    """Whether the stage says so for the first time; the browser repeats it with everything else that it tells."""
+    seq = view.get("seq")
+    return not isinstance(seq, int) or seq != st.session_state.get(f"_stage_seq {key}")
 
-    The browser says it again with everything else that it tells, also after Python has sent the stage elsewhere.
-    """
+
+def news(key: str) -> dict[str, Any] | None:
+    """Where the stage says that it stands, for a callback; None if it has said nothing new."""
     view = (st.session_state.get(key) or {}).get("view") or {}
-    is_known = view.get("seq") == st.session_state.get(f"_stage_seq {key}")
-    return None if is_known or not isinstance(view.get("tick"), int) else dict(view)
+    return dict(view) if isinstance(view.get("tick"), int) and _is_news(view, key) else None
 
 
 def forget_words(key: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Literal
-from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
@@ -103,26 +102,19 @@ def _close() -> None:
     st.session_state["teach_dialog"] = None
 
 
-def address_of(query: dict[str, str]) -> str:
-    """This page's whole address, with that query."""
-    here = urlsplit(st.context.url or "")
-    text = urlencode(query)
-    return f"{here.scheme}://{here.netloc}{here.path}" + (f"?{text}" if text else "")
-
-
-def teach_dialogs(query: dict[str, str]) -> None:
-    """Draw the dialog that is open; `query` is the instant that the page shows, without the teacher view."""
+def teach_dialogs(address: str) -> None:
+    """Draw the dialog that is open; `address` is the instant that the page shows, without the teacher view."""
     what: Shown | None = st.session_state.get("teach_dialog")
     if what == "qr":
-        _qr_dialog(address_of(query))
+        _qr_dialog(address)
     elif what == "score":
         _score_dialog()
 
 
-def follow(drawn: dict[str, str], now: dict[str, str]) -> None:
+def follow(drawn: str, now: str) -> None:
     """Draw the page anew where the code is open and the stage has moved since; call it in the stage's fragment.
 
-    `drawn` is the instant at which the page was drawn: a stage that stops late says so to its fragment alone.
+    `drawn` is the address at which the page was drawn: a stage that stops late says so to its fragment alone.
     """
     if st.session_state.get("teach_dialog") == "qr" and now != drawn:
         st.rerun()

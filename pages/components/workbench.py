@@ -82,16 +82,16 @@ def workbench(fresh: bool) -> None:
     requests_dialog(state, now.config or base, lambda: _other_run(state))
     if is_shown("choices"):
         drop_anywhere(state)
-    teach_dialogs(_instant(state))
+    teach_dialogs(_address(state))
     if dials is not None and not state.predict:
         # Their curves are of the whole run, and of others like it, so a quiz goes without.
         # Last, though nobody waits for it: what stands above comes first.
         strips(state, now, dials)
 
 
-def _instant(state: PlayState) -> dict[str, str]:
-    """What is shown, as the query of a link to it."""
-    return to_query(state, DEFAULT_SCENARIO) | ({"tick": str(state.tick)} if state.tick else {})
+def _address(state: PlayState) -> str:
+    """The address of what is shown."""
+    return here(to_query(state, DEFAULT_SCENARIO), state.tick)
 
 
 def _no_run(state: PlayState) -> None:
@@ -231,11 +231,11 @@ def _moving_part(state: PlayState, now: Shown, computing: bool, drawn: PlayState
             state,
             trace if quiz is None else until(trace, state.tick + 1, "quiz_panels"),
             calm=not (view.playing or computing),
-            address=lambda: here(to_query(state, DEFAULT_SCENARIO), state.tick),
+            address=lambda: _address(state),
             on_select=lambda: seek(state),
         )
     write_address(state, PATH)
-    follow(_instant(drawn), _instant(state))
+    follow(_address(drawn), _address(state))
 
 
 def _can_ask(trace: Trace) -> bool:

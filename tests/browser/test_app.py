@@ -416,7 +416,7 @@ def test_two_visitors_run_the_model_at_once_and_each_gets_what_one_alone_gets(
         page.get_by_role("button", name="Run on the model").click()
     for page in pages:
         # While it computes, the stage plays what is there, and its buttons answer.
-        expect(page.locator(".st-key-live_bar")).to_contain_text(re.compile("computes tick [2-9]"), timeout=600_000)
+        expect(page.locator(".st-key-live_bar")).to_contain_text(re.compile("computes tick [2-9]"), timeout=300_000)
         expect(stage(page)).not_to_have_attribute("data-tick", "0", timeout=30_000)
         stage(page).press(" ")
         expect(stage(page)).to_have_attribute("data-playing", "false")
@@ -441,7 +441,7 @@ def test_a_prompt_sent_to_a_live_run_is_answered(page: Page, app_url: str, watch
     visit(page, f"{app_url}/playground?scenario=priorities&backend=live")
     page.get_by_role("button", name="Run on the model").click()
     bar = page.locator(".st-key-live_bar")
-    expect(bar.get_by_label("Send a prompt now")).to_be_visible(timeout=600_000)
+    expect(bar.get_by_label("Send a prompt now")).to_be_visible(timeout=240_000)
     bar.get_by_role("button", name="Send").click()
     expect(bar).to_contain_text("empty prompt")
     page.wait_for_timeout(2_000)  # several looks at the run later
@@ -449,7 +449,7 @@ def test_a_prompt_sent_to_a_live_run_is_answered(page: Page, app_url: str, watch
     bar.get_by_label("Send a prompt now").fill("Say <b>hello</b>.")
     bar.get_by_label("Max tokens").fill("4")
     bar.get_by_role("button", name="Send").click()
-    expect(stage(page)).to_contain_text("R0", timeout=600_000)
+    expect(stage(page)).to_contain_text("R0", timeout=240_000)
     expect(bar).not_to_contain_text("empty prompt")
     expect(bar).to_contain_text("The run is done", timeout=600_000)
     assert_calm(watch, server)
@@ -461,7 +461,7 @@ def test_a_stopped_run_keeps_what_was_computed(page: Page, app_url: str, watch: 
     visit(page, f"{app_url}/playground?scenario=memory_pressure&max_num_seqs=1&backend=live")
     page.get_by_role("button", name="Run on the model").click()
     bar = page.locator(".st-key-live_bar")
-    expect(bar).to_contain_text(re.compile(r"computes tick [2-9]"), timeout=600_000)
+    expect(bar).to_contain_text(re.compile(r"computes tick [2-9]"), timeout=240_000)
     bar.get_by_role("button", name="Stop").click()
     expect(bar).to_contain_text("The run was stopped", timeout=60_000)
     settle(page)

@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 from pages.components.own_requests import OwnRequest, pack
 from scheduler_core.comparison import first_difference
 from tests.browser.axe import violations
-from tests.browser.conftest import Server, Watch, expect_query, settle, start_server
+from tests.browser.conftest import Server, Watch, expect_query, query, settle, start_server
 from tests.pages.test_compare import sides_of
 
 pytestmark = pytest.mark.browser
@@ -264,7 +264,8 @@ def test_what_if_from_the_playground_forks_there(page: Page, app_url: str, watch
     expect(page.locator(".st-key-what_if")).to_contain_text("R7 added")
     expect(stages(page).nth(1)).to_contain_text("R7")
     settle(page)
-    page.wait_for_url(lambda url: "at=" in url and "add=" in url)
+    expect_query(page, at="12")
+    assert "add" in query(page)
     again = hashes(page)
     page.reload()
     settle(page)
