@@ -129,7 +129,7 @@ class ModelWorker:
     # --- for pages, by way of LiveRun ----------------------------------------------------------------------------
 
     def start(self, make: Factory, max_ticks: int = 5_000) -> LiveRun:
-        """A new run, queued; `make` is called in a thread of its own once there is room."""
+        """A new run; `make` is called in a thread of its own as soon as there is room, until then it is queued."""
         with self._changed:
             if self._closed:
                 raise TickscopeError("the worker is closed; restart the app")
@@ -138,6 +138,8 @@ class ModelWorker:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="model-worker", daemon=True)
                 self._thread.start()
+            # Now, and not after the tick in progress: it loads meanwhile.
+            self._admit()
             self._changed.notify_all()
             return run
 

@@ -93,8 +93,6 @@ def test_runs_take_turns_tick_by_tick(worker: ModelWorker) -> None:
     log: list[str] = []
     runners = [GatedRunner("x", log), GatedRunner("y", log)]
     runs = [worker.start(factory(create_request("a", 4, 5), runner=runner)) for runner in runners]
-    # The first may be in its first tick before the second is there, which is let in when that is over.
-    runners[0].gate.release()
     for run in runs:
         assert reaches(run, LiveState.RUNNING)
     for runner in runners:
@@ -107,6 +105,17 @@ def test_runs_take_turns_tick_by_tick(worker: ModelWorker) -> None:
     common = log[: 2 * min(log.count("x"), log.count("y"))]
     assert len(common) >= 8
     assert all(one != other for one, other in itertools.pairwise(common))
+
+
+def test_a_run_is_loaded_while_another_is_in_its_tick(worker: ModelWorker) -> None:
+    runner = GatedRunner("x", [])
+    worker.start(factory(create_request("a", 4, 2), runner=runner))
+    assert runner.entered.wait(PATIENCE)
+    other = worker.start(factory(create_request("a", 4, 2)))
+    assert reaches(other, LiveState.RUNNING)
+    assert runner.log == []
+    runner.gate.release(10)
+    assert reaches(other, LiveState.DONE)
 
 
 def test_no_command_waits_for_the_tick_in_progress(worker: ModelWorker) -> None:
@@ -299,9 +308,7 @@ def test_a_failure_in_one_run_leaves_the_other_alone(worker: ModelWorker, caplog
     good = GatedRunner("x", [])
     run = worker.start(factory(create_request("a", 4, 3), runner=good))
     assert good.entered.wait(PATIENCE)
-    broken = SyntheticRunner()
-    bad = worker.start(factory(create_request("a", 4, 30), runner=broken))
-    broken.token_text = BrokenRunner().token_text  # type: ignore[method-assign]
+    bad = worker.start(factory(create_request("a", 4, 30), runner=BrokenRunner()))
     good.gate.release(50)
     assert reaches(bad, LiveState.FAILED)
     assert reaches(run, LiveState.DONE)
