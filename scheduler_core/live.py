@@ -215,10 +215,9 @@ class ModelWorker:
             while True:
                 self._close_kept()
                 self._admit()
-                for _ in range(len(self._active)):
-                    self._active.rotate(-1)
-                    if self._active[-1]._made is not None:
-                        return self._active[-1]
+                for run in self._active:
+                    if run._made is not None:
+                        return run
                 if self._closed and not self._active:
                     return None
                 self._changed.wait(self._seconds_to_next_close())
@@ -277,6 +276,9 @@ class ModelWorker:
                 self._finish(run, LiveState.STOPPED)
             elif not stepped and not run._commands:
                 self._rest(run, made[0])
+            else:  # behind those that were let in while it had its turn
+                self._active.remove(run)
+                self._active.append(run)
 
     def _obey(self, run: LiveRun, engine: Engine, encoder: Encoder) -> None:
         while not run._end_asked:

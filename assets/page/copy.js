@@ -23,7 +23,6 @@ export default function ({ data, parentElement }) {
   const button = parentElement.querySelector("button");
   const said = parentElement.querySelector(".said");
   if (!button || !data) return;
-  button.textContent = data.label;
   button.onclick = async () => {
     const worked = await copied(data.text, parentElement.querySelector(".copy"));
     button.focus();

@@ -187,7 +187,11 @@ export default function ({ parentElement, data, setTriggerValue }) {
   }
   const turn = (held.turn += 1);
   const { root } = held.strip;
-  held.strip.update(data, { choose: (name) => floor.take(root, () => setTriggerValue("choose", name)) });
+  const choose = (name) => {
+    floor.leave(held.choice); // only the last of quick choices is wanted
+    held.choice = floor.take(root, () => setTriggerValue("choose", name));
+  };
+  held.strip.update(data, { choose });
   askNoMore(held);
   if (data.look) ask(held, () => setTriggerValue("look", data.look), LOOK_MS);
   // Streamlit may clean up an earlier call after a later one: only the latest stops the asking.

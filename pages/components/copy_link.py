@@ -10,7 +10,7 @@ import streamlit as st
 from pages.components.frame import asset
 
 _HTML = """<div class="copy">
-<button type="button"></button><span class="said" role="status" aria-live="polite"></span>
+<button type="button">Copy link</button><span class="said" role="status" aria-live="polite"></span>
 </div>"""
 _copy = st.components.v2.component("tickscope_copy", html=_HTML, css=asset("copy.css"), js=asset("copy.js"))
 
@@ -26,7 +26,7 @@ def copy_link(address: str, key: str, *, is_shown: bool = True) -> None:
         return
     place = "below" if is_shown else "in the address bar"
     failed = f"The browser did not allow it: select the link {place} and copy it."
-    _copy(key=key, data={"text": address, "label": "Copy link", "failed": failed})
+    _copy(key=key, data={"text": address, "failed": failed})
     if is_shown:
         st.code(address, language=None, wrap_lines=True)
 

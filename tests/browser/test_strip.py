@@ -131,14 +131,35 @@ LOADED = """async (text) => {
 }"""
 
 
-@pytest.fixture
-def blank(page: Page) -> Page:
+#: Where Streamlit says whether it runs the page's script.
+APP = '<div data-testid="stApp" data-test-script-state="notRunning"></div>'
+
+
+def empty(page: Page, html: str) -> Page:
     # Time stands still but for what a test lets pass.
     page.clock.install(time=0)
     page.goto("about:blank")
     page.clock.pause_at(10_000)
+    page.evaluate("(html) => { document.body.innerHTML = html; }", html)
     page.evaluate(LOADED, SCRIPT)
     return page
+
+
+@pytest.fixture
+def blank(page: Page) -> Page:
+    return empty(page, "")
+
+
+@pytest.fixture
+def blank_app(page: Page) -> Page:
+    return empty(page, APP)
+
+
+def say_state(page: Page, state: str) -> None:
+    page.evaluate(
+        "(state) => { document.querySelector('[data-testid=stApp]').dataset.testScriptState = state; }", state
+    )
+    page.clock.run_for(1)
 
 
 def test_a_question_that_the_server_has_not_heard_is_asked_again_until_it_answers(blank: Page) -> None:
@@ -171,6 +192,43 @@ def test_a_part_waits_while_a_field_elsewhere_may_speak_and_not_for_its_own_hand
     blank.locator("#a svg").dispatch_event("pointerup")
     blank.clock.run_for(100)
     assert blank.evaluate("messages") == [["a 1"], ["a 2"]]
+
+
+def test_a_part_waits_until_the_page_is_drawn_after_the_word_before(blank_app: Page) -> None:
+    blank_app.evaluate("() => { show('a', 1); show('b', 1); }")
+    blank_app.clock.run_for(400)
+    assert blank_app.evaluate("messages") == [["a 1"]], "the answer to the first is still to come"
+    say_state(blank_app, "running")
+    blank_app.clock.run_for(1_500)
+    say_state(blank_app, "notRunning")
+    say_state(blank_app, "running")
+    blank_app.clock.run_for(500)
+    assert blank_app.evaluate("messages") == [["a 1"]], "a run that asked for another is not the end"
+    say_state(blank_app, "notRunning")
+    blank_app.clock.run_for(200)
+    assert blank_app.evaluate("messages") == [["a 1"], ["b 1"]]
+
+
+def test_no_part_waits_for_ever_for_a_page_that_runs_or_that_nobody_saw_running(blank_app: Page) -> None:
+    blank_app.evaluate("() => { show('a', 1); show('b', 1); }")
+    blank_app.clock.run_for(1_500)
+    assert blank_app.evaluate("messages") == [["a 1"], ["b 1"]]
+    say_state(blank_app, "running")
+    blank_app.evaluate("() => { show('a', 0); show('b', 0); show('c', 1); }")
+    blank_app.clock.run_for(2_500)
+    assert blank_app.evaluate("messages") == [["a 1"], ["b 1"]]
+    blank_app.clock.run_for(1_000)
+    assert blank_app.evaluate("messages") == [["a 1"], ["b 1"], ["c 1"]]
+
+
+def test_of_quick_choices_only_the_last_is_said(blank_app: Page) -> None:
+    blank_app.evaluate("show('a', 0)")
+    for name in ("y", "z"):
+        blank_app.evaluate(
+            "(name) => { chooser('a').value = name; chooser('a').dispatchEvent(new Event('change')); }", name
+        )
+    blank_app.clock.run_for(1_500)
+    assert blank_app.evaluate("messages") == [["a z"]]
 
 
 def test_a_part_waits_while_a_file_is_sent(blank: Page) -> None:
