@@ -41,7 +41,6 @@ def test_the_link_can_be_copied_and_holds_the_instant():
     at = open_playground(panel="Export", tick="9", scenario="first_steps")
     assert_drawn(at)
     data = component(at, "tickscope_copy")
-    assert data["label"] == "Copy link"
     assert "tick=9" in data["text"]
     assert data["text"] == at.code[-1].value
 
