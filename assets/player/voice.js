@@ -24,7 +24,9 @@ class Voice {
   emitState(root = this.stage.root, then = null) {
     const { stage } = this;
     this.writeUrl();
-    floor.take(root, () => {
+    // A word that still waits would say the same.
+    floor.leave(this.word);
+    const word = floor.take(root, () => {
       stage.emit?.state({
         tick: stage.tick,
         selected: stage.run.requests[stage.selected]?.id ?? null,
@@ -33,6 +35,7 @@ class Voice {
       });
       then?.();
     });
+    if (!then) this.word = word;
   }
 
   act(action) {
