@@ -53,6 +53,17 @@ class Floor {
     this.script = new Script(() => this.pass());
     for (const kind of HANDS) window.addEventListener(kind, (event) => this.touch(event), { capture: true, passive: true });
     window.addEventListener("change", (event) => this.upload(event.composedPath()[0]), { capture: true });
+    window.addEventListener("click", (event) => this.hold(event), { capture: true });
+  }
+
+  /** A press while a word is on its way would go in the same message, unheard: it goes through after that. */
+  hold(event) {
+    if (!this.onWay || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    const pressed = event.composedPath().find((part) => part instanceof HTMLElement);
+    if (!pressed) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    setTimeout(() => pressed.click(), 0);
   }
 
   upload(field) {
@@ -96,7 +107,12 @@ class Floor {
     const [speech] = this.speeches.splice(times.indexOf(first), 1);
     this.free = performance.now() + TURN_MS;
     this.script.ask();
-    speech.say();
+    this.onWay = true;
+    try {
+      speech.say();
+    } finally {
+      setTimeout(() => { this.onWay = false; }, 0);
+    }
     this.pass();
   }
 

@@ -119,7 +119,9 @@ LOADED = """async (text) => {
       setTimeout(() => (message = null), 0);
     }
     message.push(part);
+    window.afterWord?.();
   };
+  window.say = say;
   const options = ["x", "y", "z"].map((name) => ({ name, words: name }));
   window.show = (place, look, figure = "x") => {
     const parentElement = document.getElementById(place) ?? document.createElement("div");
@@ -192,6 +194,22 @@ def test_a_part_waits_while_a_field_elsewhere_may_speak_and_not_for_its_own_hand
     blank.locator("#a svg").dispatch_event("pointerup")
     blank.clock.run_for(100)
     assert blank.evaluate("messages") == [["a 1"], ["a 2"]]
+
+
+def test_a_press_while_a_word_is_on_its_way_goes_through_in_a_message_of_its_own(blank: Page) -> None:
+    blank.evaluate(
+        """() => {
+          document.body.insertAdjacentHTML("afterbegin", "<button><b>Stop</b></button>");
+          document.querySelector("button").onclick = () => say("pressed");
+          window.afterWord = () => { delete window.afterWord; document.querySelector("b").click(); };
+          show('a', 1);
+        }"""
+    )
+    blank.clock.run_for(1_000)
+    assert blank.evaluate("messages") == [["a 1"], ["pressed"]]
+    blank.locator("b").click()
+    blank.clock.run_for(100)
+    assert blank.evaluate("messages") == [["a 1"], ["pressed"], ["pressed"]]
 
 
 def test_a_part_waits_until_the_page_is_drawn_after_the_word_before(blank_app: Page) -> None:
